@@ -11,7 +11,7 @@ import pymc as pm
 from pymc_dp.bounds import check_count
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
-from pymc_dp.likelihood.measurements import Measurements, NoisySums
+from pymc_dp.likelihood.measurements import AllSums, Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
@@ -164,7 +164,7 @@ class Opened(NamedTuple):
         self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
     ) -> tuple[Found, LastFacts]:
         """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
-        measurements: NoisySums
+        measurements: AllSums
         if isinstance(self.records, Template):  # owners charge the call here
             measurements = self.records.measurements(spending, seed, kept)
         else:

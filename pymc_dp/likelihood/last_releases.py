@@ -1,14 +1,17 @@
-"""The last releases: shares of the budget that are kept for them, what they ask where a search arrived."""
+"""All releases: of observed variables that have no coordinate in common a search each, and the last ones."""
+
+import math
 
 import numpy as np
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
-from pymc_dp.likelihood.measurements import Measurements, NoisySums
+from pymc_dp.likelihood.measurements import AllSums, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
+from pymc_dp.likelihood.shares import portions
 from pymc_dp.privacy.budget.known import Fit, LastFacts
 
 
@@ -28,7 +31,7 @@ def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, flo
 
 
 def search_from(
-    measurements: NoisySums,
+    measurements: AllSums,
     n: float,
     mu: float,
     prior: Normal,
@@ -37,6 +40,24 @@ def search_from(
     longest: float = LONGEST_STEP,
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
+    found = []
+    for part in portions(measurements):
+        one = _search(part, n, mu * math.sqrt(part.share), prior, start, near_zero, longest)
+        found.append(one._replace(shares=[part.share * share for share in one.shares]))
+    whole = Found.joined(found)
+    return whole, {"fit": look_at_fit(measurements, whole, prior, near_zero)}
+
+
+def _search(
+    measurements: NoisySums,
+    n: float,
+    mu: float,
+    prior: Normal,
+    start: np.ndarray,
+    near_zero: NearZero,
+    longest: float,
+) -> Found:
+    """What is found of the coordinates that some observed variables have in them."""
     seen = SeenCoordinates(measurements.source, prior)
     own = NearZero({i: near_zero.spreads[k] for i, k in enumerate(seen.kept) if k in near_zero.spreads})
     search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own, longest)
@@ -53,8 +74,9 @@ def search_from(
             known = False
         if not known:  # no matrix is behind them
             nothing = Message.nothing(len(start))
-            found = Found(start, nothing, search.rounds, search.shares, nothing.information)
-        return found, {"fit": look_at_fit(measurements, found, prior, near_zero)}
+            point = seen.phi(seen.of(start))
+            found = Found(point, nothing, search.rounds, search.shares, nothing.information)
+        return found
 
 
 def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero: NearZero) -> Fit:

@@ -50,6 +50,10 @@ class Source(Shapes, Protocol):
     **Privacy.** What the methods return is private, and for `Measurements` alone.
     """
 
+    @property
+    def apart(self) -> Sequence["Source"]:
+        """Of observed variables that have coordinates in common one: the sums of their scores alone."""
+
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
 
@@ -111,6 +115,14 @@ class NoisySums(Protocol):
         """See `Measurements.compare`."""
 
 
+class AllSums(NoisySums, Protocol):
+    """`NoisySums` of all observed variables, and of those that have coordinates in common."""
+
+    @property
+    def apart(self) -> Sequence[NoisySums]:
+        """Of each of `Source.apart`, from one budget."""
+
+
 class Measurements:
     """Makes noisy sums, each of a share of one budget.
 
@@ -142,6 +154,12 @@ class Measurements:
         self.source: Shapes = source
         self._sums, self._spending, self.kept = source, spending, dict(kept or {})
         self._sensitivity = ExactSum.sensitivity(spending.neighboring_relation)
+
+    @property
+    def apart(self) -> Sequence["Measurements"]:
+        """See `AllSums.apart`."""
+        apart = self._sums.apart
+        return [self] if len(apart) == 1 else [Measurements(one, self._spending, self.kept) for one in apart]
 
     @property
     def left(self) -> float:

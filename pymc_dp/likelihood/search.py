@@ -1,7 +1,9 @@
 """The loop: from a public start to the parameters, and what all releases say of them."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -63,6 +65,18 @@ class Found(NamedTuple):
     rounds: list[Round]
     shares: list[float]
     information: np.ndarray
+
+    @classmethod
+    def joined(cls, found: Sequence["Found"]) -> "Found":
+        """Of searches of which each has zeros for the coordinates of the others."""
+        points, messages, rounds, shares, informations = zip(*found, strict=True)
+        return cls(
+            np.sum(points, axis=0),
+            Message(*(np.sum(each, axis=0) for each in zip(*messages, strict=True))),
+            list(chain.from_iterable(rounds)),
+            list(chain.from_iterable(shares)),
+            np.sum(informations, axis=0),
+        )
 
 
 class Search:

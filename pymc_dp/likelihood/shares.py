@@ -1,4 +1,16 @@
-"""How much of the budget each count of sizes, and each round, of a search has."""
+"""How much of the budget each search has, and in it each count of sizes and each round.
+
+A record's scores of two observed variables that have no coordinate in common are at right angles. In one
+search the bound C of a record would be divided between them, as if both could point in one direction: noise
+of T variables would be T times as large for each. With a portion of the budget each it is sqrt(T) times as
+large.
+"""
+
+import numpy as np
+
+from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums
+from pymc_dp.likelihood.octaves import Scales
 
 # Sizes are counted with so much that the counts of all records stand out: noise of a count over the number of
 # records,
@@ -29,6 +41,9 @@ _GROWTH = 2.0
 _AGAIN = 1.15
 # The last round is that which would have more than this part of what is left.
 _MOST_OF_REST = 0.5
+# Noise of a coordinate is the same in all portions if each has as much of the budget as a unit touches
+# coordinates there, and so many more: of few coordinates a search has to be begun as well.
+_TO_BEGIN = 2
 
 
 def of_sizes(mu: float, records: float, touched: float) -> float:
@@ -72,3 +87,52 @@ def is_last(share: float, left: float) -> bool:
 def at_most(share: float, left: float) -> float:
     """A round's share, if it is the last one or not: what counts beside it go by."""
     return min(share, _MOST_OF_REST * left)
+
+
+class Portion:
+    """The `NoisySums` of a part of the budget.
+
+    Parameters
+    ----------
+    measurements : NoisySums
+    share : float
+        The part; shares of a search are of it.
+    others : float
+        Share of the whole budget that is for those that come later.
+
+    Attributes
+    ----------
+    source : Shapes
+    share : float
+    """
+
+    def __init__(self, measurements: NoisySums, share: float, others: float):
+        self._measure, self.share, self._others = measurements, share, others
+        self.source = measurements.source
+
+    @property
+    def left(self) -> float:
+        """Share of the portion that is not spent."""
+        return (self._measure.left - self._others) / self.share
+
+    def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
+        """See `Measurements.scales`."""
+        return self._measure.scales(phi, twins, self.share * share)
+
+    def compare(
+        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
+    ) -> Comparison:
+        """See `Measurements.compare`."""
+        of_score, of_slope = shares
+        return self._measure.compare(
+            phi, metric, bounds, twins, (self.share * of_score, self.share * of_slope)
+        )
+
+
+def portions(measurements: AllSums) -> list[Portion]:
+    """One for each of those that have no coordinate in common, with all of what is left of the budget."""
+    apart, left = measurements.apart, measurements.left
+    weights = np.array([one.source.touched + _TO_BEGIN for one in apart], dtype=float)
+    shares = weights / weights.sum() if len(apart) > 1 else np.ones(1)
+    later = left * (1 - np.cumsum(shares)).clip(0.0)
+    return [Portion(*one) for one in zip(apart, map(float, shares), map(float, later), strict=True)]

@@ -1,6 +1,6 @@
 """Exact sums over the records of this process: of octaves of scores, and of comparisons with twins."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,10 @@ from pymc_dp.records.twins import Chunk
 
 class Units(Shapes, Protocol):
     """Privacy units whose scores can be had: `Twins`, or `TablesTwins`."""
+
+    @property
+    def apart(self) -> Sequence["Units"]:
+        """Of observed variables that have coordinates in common one: these alone."""
 
     def __call__(
         self, points: np.ndarray, twins: int, random: PrivacyRandom, each: Each
@@ -41,9 +45,14 @@ class RecordsHere:
     """
 
     def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
-        self._units, self._random, self._threads = units, random, InThreads(cores)
+        self._units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
         self.size, self.touched, self.parts, self.rank = units.size, units.touched, units.parts, units.rank
         self.lookups, self.sums = units.lookups, units.sums
+
+    @property
+    def apart(self) -> Sequence["RecordsHere"]:
+        """See `Source.apart`."""
+        return [RecordsHere(units, self._random, self._cores) for units in self._units.apart]
 
     @np.errstate(all="ignore")
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:

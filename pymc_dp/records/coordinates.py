@@ -92,6 +92,11 @@ class Coordinates:
         """Numbers of each of the separate variables at a phi."""
         return {v: phi[place].reshape(self.shapes[v]) for v, place in self.columns.items()}
 
+    def read_by(self, outputs: Sequence[Variable]) -> list[int]:
+        """Numbers of phi that graphs of the separate variables read."""
+        read = set(ancestors(outputs))
+        return [k for v, place in self.columns.items() if v in read for k in range(place.start, place.stop)]
+
     def joined(self, outputs: Sequence[Variable]) -> list[Variable]:
         """Rewrite graphs of the separate variables as graphs of `vector`."""
         return clone_replace(list(outputs), graph.slices(self.vector, self.shapes), rebuild_strict=False)

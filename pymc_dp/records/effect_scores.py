@@ -54,7 +54,7 @@ class EffectScores:
 
     Attributes
     ----------
-    size, pieces, lookups, sums
+    size, reads, pieces, lookups, sums
         As of `OutcomeScores`: scores are by phi.
 
     Raises
@@ -86,7 +86,8 @@ class EffectScores:
         self._places = list(graph.columns_of(dict(enumerate(self.shapes))).values())
         self._numbers: int = self._places[-1].stop
         self.size: int = self._seen.size
-        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(self.size)]
+        self.reads = list(range(self.size))
+        self.sums: list[Sum] = [[(1, np.array([k]))] for k in self.reads]
         likelihood = [terms[name] for name in outcomes]
         read = set(ancestors(likelihood)) - set(effects.values())
         self._data = [root in read for root in records._roots]

@@ -109,6 +109,8 @@ class OutcomeScores:
     Attributes
     ----------
     names : list of str
+    reads : list of int
+        Coordinates of phi that the log-densities have in them.
     lookups : list of Lookup
     sums : list of list of tuple
         What a record sees of phi: see `Twins`.
@@ -147,7 +149,8 @@ class OutcomeScores:
         self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups: list[Lookup] = []
-        self.sums: list[Sum] = [[(1, np.array([k]))] for k in range(seen.size)]
+        self.reads = seen.read_by(flat)
+        self.sums: list[Sum] = [[(1, np.array([k]))] for k in self.reads]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}

@@ -12,7 +12,6 @@ from typing import Any, Protocol, Unpack
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import equal_computations
-from pytensor.graph.traversal import ancestors
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import verification
@@ -22,7 +21,7 @@ from pymc_dp.records.model import RecordModel
 from pymc_dp.records.outcomes import Randomness
 from pymc_dp.records.reading import Reading, RecordSettings
 from pymc_dp.records.threads import Each
-from pymc_dp.records.twins import Chunk
+from pymc_dp.records.twins import Chunk, Twins
 
 
 class Tables:
@@ -208,12 +207,17 @@ class TablesTwins:
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
         self.parts = max(twins.parts for twins in self._twins)
         self.rank = max(twins.rank for twins in self._twins)
-        reads = [_coordinates_read(table) for table in records.tables]
+        reads = [set(table.coordinates.read_by(table.coordinates.open_terms)) for table in records.tables]
         self.touched = max(
             min(twins.touched, len(read)) for twins, read in zip(self._twins, reads, strict=True)
         )
         self.sums = [one for twins in self._twins for one in twins.sums]
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
+
+    @property
+    def apart(self) -> Sequence["Twins | TablesTwins"]:
+        """As of `Twins`, where there is one table."""
+        return self._twins[0].apart if len(self._twins) == 1 else [self]
 
     def __call__(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
@@ -243,13 +247,6 @@ def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[i
     beside = ([one for one in of_all if one is not None] for of_all in zip_longest(*own))
     alone = [[[column] for column in sorted(place)] for place in beside if len(place) > 1]
     return [np.array(rows) for rows in [*found, *alone]]
-
-
-def _coordinates_read(records: RecordModel) -> set[int]:
-    """Likelihood coordinates that the density of a table has in it."""
-    seen = records.coordinates
-    read = set(ancestors(seen.open_terms))
-    return {k for v, columns in seen.columns.items() if v in read for k in range(columns.start, columns.stop)}
 
 
 def check_tables(

@@ -6,7 +6,8 @@ there are few outcomes all of them are taken, with their probabilities.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from copy import copy
+from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -146,11 +147,38 @@ class Twins:
             self._scores = [EffectScores(records, self._outcomes, self._effects)]
         else:
             self.names, self._scores = self._by_rows()
-        draws: dict[str, Draw] = {}
+        self._draws: dict[str, Draw] = {}
         for names in self.names:
             if names[0] not in self.finite:
-                draws |= self._find_draws([*self._effects, *names])
-        self.outcomes = Outcomes(records, self._outcomes, self._effects, draws)
+                self._draws |= self._find_draws([*self._effects, *names])
+        self._note()
+
+    @cached_property
+    def apart(self) -> list["Twins"]:
+        """The same of those groups of `names` that share a coordinate of phi, and share none with others."""
+        found: list[tuple[set[int], list[int]]] = []
+        for number, scores in enumerate(self._scores):
+            alike = [one for one in found if not one[0].isdisjoint(scores.reads)]
+            found = [one for one in found if one not in alike]
+            read = set(scores.reads).union(*(read for read, _ in alike))
+            found.append((read, [*(k for _, numbers in alike for k in numbers), number]))
+        return [self] if len(found) == 1 else [self._of(sorted(numbers)) for _, numbers in found]
+
+    def _of(self, numbers: Sequence[int]) -> "Twins":
+        """Of some groups of `names` alone."""
+        part = copy(self)
+        part.names, part._scores = [self.names[k] for k in numbers], [self._scores[k] for k in numbers]
+        named = {name for names in part.names for name in names}
+        part._outcomes = {name: place for name, place in self._outcomes.items() if name in named}
+        part._draws = {name: draw for name, draw in self._draws.items() if name in named}
+        part.apart = [part]
+        part._note()
+        return part
+
+    def _note(self) -> None:
+        """Note what is public of the scores."""
+        records = self._records
+        self.outcomes = Outcomes(records, self._outcomes, self._effects, self._draws)
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
@@ -158,7 +186,7 @@ class Twins:
         # Of a look-up a row sees one coordinate a number.
         self.touched = min(int(whole.sum()) + looked_up, self.size)
         if records.unit_of_row is not None:  # a person's rows may see anything
-            self.rank = self.touched = self.size
+            self.rank = self.touched = len({k for scores in self._scores for k in scores.reads})
             self.lookups = []
 
     def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
@@ -186,7 +214,8 @@ class Twins:
         """Coordinates of phi that a unit may see other than by look-ups; how many it looks up, at most."""
         whole, looked_up = np.zeros(self.size, dtype=bool), 0
         for scores in self._scores:
-            whole |= not scores.pieces
+            if not scores.pieces:
+                whole[scores.reads] = True
             for piece in scores.pieces:
                 if piece.kind == "lookup":
                     looked_up += piece.numbers

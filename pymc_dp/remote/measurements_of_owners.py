@@ -1,7 +1,7 @@
 """Noisy sums of several data owners, of which a likelihood is made: what each is asked, and their sum."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, Measurements, Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, Scales
+from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
 
 #: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
@@ -22,12 +23,14 @@ class MeasurementsOfOwners:
 
     Parameters
     ----------
-    shapes : Shapes
+    shapes : Units
         On which all owners agree.
     ask : callable
         From a question and its arguments to the answers of all owners.
     spending : Spending
         Of the owner whose noise is least: its shares are those of all. It was paid.
+    which : int
+        Of what is apart in the shapes of all (`Units.apart`).
 
     Notes
     -----
@@ -35,8 +38,23 @@ class MeasurementsOfOwners:
     ``sensitivity**2 / (share mu_j**2)``; that of the sum is the sum of these.
     """
 
-    def __init__(self, shapes: Shapes, ask: Callable[..., list[dict[str, object]]], spending: Spending):
-        self.source, self._ask, self._spending = shapes, ask, spending
+    def __init__(
+        self,
+        shapes: Units,
+        ask: Callable[..., list[dict[str, object]]],
+        spending: Spending,
+        which: int = 0,
+    ):
+        self.source: Shapes = shapes
+        self._shapes, self._ask, self._spending, self._which = shapes, ask, spending, which
+
+    @property
+    def apart(self) -> Sequence["MeasurementsOfOwners"]:
+        """See `AllSums.apart`."""
+        return [
+            MeasurementsOfOwners(one, self._ask, self._spending, k)
+            for k, one in enumerate(self._shapes.apart)
+        ]
 
     @property
     def left(self) -> float:
@@ -46,7 +64,7 @@ class MeasurementsOfOwners:
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""
         self._spending.portion(share)
-        said = self._ask("scales", phi=phi.tolist(), twins=twins, share=share)
+        said = self._ask("scales", which=self._which, phi=phi.tolist(), twins=twins, share=share)
         shapes = {"counts": (self.source.size, OCTAVES), "noise": ()}
         return _added(Scales, said, shapes)
 
@@ -57,7 +75,9 @@ class MeasurementsOfOwners:
         for share in shares:
             self._spending.portion(share)
         question = {"phi": phi.tolist(), "metric": metric.tolist(), "bounds": list(bounds)}
-        said = self._ask("compare_with_twins", **question, twins=twins, shares=list(shares))
+        said = self._ask(
+            "compare_with_twins", which=self._which, **question, twins=twins, shares=list(shares)
+        )
         size = self.source.size
         shapes = {"score": (size,), "score_noise": (), "slope": (size, size), "slope_noise": ()}
         return _added(Comparison, said, shapes | {"trace": (), "trace_noise": ()})
@@ -100,25 +120,39 @@ class OwnMeasurements:
     """
 
     def __init__(self, measurements: Measurements):
-        self._measurements, self._size = measurements, measurements.source.size
+        self._measurements, self._size = measurements.apart, measurements.source.size
 
-    def scales(self, phi: object, twins: object, share: object) -> Callable[[], dict[str, object]]:
+    def scales(
+        self, which: object, phi: object, twins: object, share: object
+    ) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
-        twins = _count(twins)
-        return lambda: _plain(self._measurements.scales(point, twins, own))
+        twins, asked = _count(twins), self._asked(which)
+        return lambda: _plain(asked.scales(point, twins, own))
 
     def compare_with_twins(
-        self, phi: object, metric: object, bounds: Iterable[object], twins: object, shares: Iterable[object]
+        self,
+        which: object,
+        phi: object,
+        metric: object,
+        bounds: Iterable[object],
+        twins: object,
+        shares: Iterable[object],
     ) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
         of_score, of_slope = self._shares(shares)
-        twins = _count(twins)
+        twins, asked = _count(twins), self._asked(which)
         return lambda: _plain(
-            self._measurements.compare(points, matrix, Bounds(score, slope), twins, (of_score, of_slope))
+            asked.compare(points, matrix, Bounds(score, slope), twins, (of_score, of_slope))
         )
+
+    def _asked(self, which: Any) -> Measurements:
+        check_count("which", which, 0)
+        if which >= len(self._measurements):
+            raise ValueError("which")
+        return self._measurements[which]
 
     def _shares(self, shares: Iterable[object]) -> list[float]:
         """Of what is left of the owner's budget.
@@ -129,7 +163,7 @@ class OwnMeasurements:
             They are not positive, or more than that.
         """
         given = [_positive(share) for share in shares]
-        if not math.fsum(given) <= self._measurements.left:
+        if not math.fsum(given) <= self._measurements[0].left:
             raise ValueError("shares")
         return given
 

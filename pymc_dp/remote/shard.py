@@ -157,7 +157,7 @@ class Shard:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def sums[T](self, key: np.ndarray, method: Callable[..., T], *arguments: object) -> T:
+    def sums[T](self, key: np.ndarray, method: Callable[..., T], which: int | None, *arguments: object) -> T:
         """What a likelihood is made of.
 
         Parameters
@@ -166,10 +166,13 @@ class Shard:
             Of the twins' stream: see `PrivacyRandom.keys`.
         method : callable
             Of `RecordsHere`.
+        which : int or None
+            Of its `apart`; None: all together.
         *arguments : object
             Its own.
         """
-        return method(RecordsHere(self.records.twins, PrivacyRandom.keyed(key)), *arguments)
+        source = RecordsHere(self.records.twins, PrivacyRandom.keyed(key))
+        return method(source if which is None else source.apart[which], *arguments)
 
 
 def digest(model: pm.Model, records: RecordModel, units: Ids | None) -> str:

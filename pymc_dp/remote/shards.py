@@ -13,8 +13,8 @@ import pymc as pm
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds, Totals
-from pymc_dp.likelihood.measurements import Measurements, Shapes
-from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.likelihood.measurements import Measurements
+from pymc_dp.likelihood.sources import RecordsHere, Units
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.reading import RecordSettings
@@ -34,9 +34,12 @@ class SumsOfParts:
 
     Parameters
     ----------
-    shapes : Shapes
+    shapes : Units
         On which all parts agree.
-    ask : Ask
+    ask : callable
+        From a method of `RecordsHere`, which of its `apart` is meant (None: all together) and arguments to
+        the answers of all parts.
+    which : int, optional
 
     Notes
     -----
@@ -44,25 +47,30 @@ class SumsOfParts:
     place, in any parts.
     """
 
-    def __init__(self, shapes: Shapes, ask: Callable[..., list[Any]]):
-        self._ask, self.size = ask, shapes.size
+    def __init__(self, shapes: Units, ask: Callable[..., list[Any]], which: int | None = None):
+        self._shapes, self._ask, self._which, self.size = shapes, ask, which, shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
         self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
 
+    @property
+    def apart(self) -> Sequence["SumsOfParts"]:
+        """See `Source.apart`."""
+        return [SumsOfParts(one, self._ask, k) for k, one in enumerate(self._shapes.apart)]
+
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """See `Source.scales`."""
-        return np.sum(self._ask(RecordsHere.scales, phi, twins), axis=0)
+        return np.sum(self._ask(RecordsHere.scales, self._which, phi, twins), axis=0)
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """See `Source.compare`."""
         total = Totals(self.size)
-        for part in self._ask(RecordsHere.compare, phi, metric, bounds, twins):
+        for part in self._ask(RecordsHere.compare, self._which, phi, metric, bounds, twins):
             total.add(part)
         return total
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
-        return np.sum(self._ask(RecordsHere.spread, phi, metric), axis=0)
+        return np.sum(self._ask(RecordsHere.spread, self._which, phi, metric), axis=0)
 
 
 #: A method of `Shard` and its arguments; the answer is the method's result.

@@ -11,7 +11,7 @@ import pymc as pm
 from numpy.typing import ArrayLike
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.measurements import NoisySums
+from pymc_dp.likelihood.measurements import AllSums
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records import gate
 from pymc_dp.records.coordinates import Coordinates
@@ -145,7 +145,7 @@ class Template(ABC):
         """Let go of what was opened: a likelihood was released, and nothing more is asked."""
 
     @abstractmethod
-    def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> NoisySums:
+    def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> AllSums:
         """Noisy sums that a likelihood is made of; `seed` makes twins reproducible, `kept` is for the end."""
 
     def check_data(self) -> None:
@@ -223,6 +223,7 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
     return {
         "size": twins.size,
         "names": twins.names,
+        "apart": [one.names for one in twins.apart],
         "touched": twins.touched,
         "parts": twins.parts,
         "rank": twins.rank,

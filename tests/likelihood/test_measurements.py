@@ -39,6 +39,7 @@ class Records:
     def __init__(self, *terms, parts=1, touched=2):
         self.terms, self.parts, self.touched = [term_of(*term) for term in terms], parts, touched
         self.size, self.rank, self.lookups, self.sums, self.reads = P, 2, [], [], 0
+        self.apart = [self]
 
     def __call__(self, phi, twins, random, each):
         self.reads += 1

@@ -27,7 +27,8 @@ REPLACED = {
 }
 
 
-def model():
+def model(apart=False):
+    """With a second outcome, which has parameters of its own, or without."""
     rng = np.random.default_rng(0)
     x, g = rng.normal(size=(N, 2)), rng.integers(GROUPS, size=N)
     with pm.Model() as made:
@@ -36,6 +37,8 @@ def model():
         sigma = pm.HalfNormal("sigma", 1)
         mean = level[pm.Data("g", g)] + pm.Data("x", x) @ beta
         pm.Normal("y", mean, sigma, observed=pm.Data("y_seen", rng.normal(size=N)))
+        if apart:
+            pm.Bernoulli("z", logit_p=made["x"] @ pm.Normal("gamma", 0, 1, shape=2), observed=g > 1)
     return made
 
 
@@ -55,6 +58,17 @@ class Replayed(Measurements):
     def __init__(self, source, spending, answers=None):
         super().__init__(source, spending, kept_shares(N, 1.0, "substitute"))
         self.asked, self.exact, self.answers, self.said = [], [], answers, []
+
+    @property
+    def apart(self):
+        """All that is asked of any of them is recorded in one place."""
+        sources = self._sums.apart
+        parts = (
+            [Replayed(one, self._spending, self.answers) for one in sources] if len(sources) > 1 else [self]
+        )
+        for one in parts:
+            one.kept, one.asked, one.exact, one.said = self.kept, self.asked, self.exact, self.said
+        return parts
 
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
@@ -76,9 +90,9 @@ class Replayed(Measurements):
         return said
 
 
-@pytest.fixture(scope="module")
-def parts():
-    made = model()
+@pytest.fixture(scope="module", params=[False, True], ids=["one search", "two searches"])
+def parts(request):
+    made = model(request.param)
     records = RecordModel(made)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)))
     prior = approximate_prior(PublicModel(records), start)
@@ -157,7 +171,7 @@ def test_a_question_that_a_record_decides_is_noticed(parts, monkeypatch):
     usual = Search._points
 
     def moved(self, last, twins):
-        exact = int(sum(one.sum() for one in self._measure._measure.exact))
+        exact = int(sum(one.sum() for one in self._measure._measure._measure.exact))
         return usual(self, last, twins) + 1e-3 * (exact % 5)
 
     monkeypatch.setattr(Search, "_points", moved)

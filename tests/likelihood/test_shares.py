@@ -1,5 +1,8 @@
 """What each count and each round of a search has of the budget."""
 
+from fractions import Fraction
+from types import SimpleNamespace
+
 import pytest
 
 from pymc_dp.likelihood import shares
@@ -31,3 +34,40 @@ def test_a_round_after_a_short_step_has_twice_as_much():
     assert shares.of_next_round(0.1, step=0.2, longest=2.5) == 0.2
     assert shares.of_next_round(0.1, step=0.8, longest=2.5) == 0.1 * 1.15
     assert shares.of_next_round(0.1, step=0.2, longest=0.15) == 0.1 * 1.15  # it was cut short
+
+
+class Asked:
+    """Measurements for several searches, from one budget: adds up exactly what is asked for."""
+
+    def __init__(self, *touched, kept=0.0, of=None):
+        self.budget = of or SimpleNamespace(unspent=Fraction(1), asked=[], kept=kept)
+        self.source = SimpleNamespace(touched=sum(touched))
+        self.apart = [Asked(one, of=self.budget) for one in touched] if of is None else [self]
+
+    @property
+    def left(self):
+        return float(self.budget.unspent) - self.budget.kept
+
+    def scales(self, phi, twins, share):
+        self.budget.unspent -= Fraction(share)
+        self.budget.asked.append(share)
+
+
+def test_one_search_has_the_whole_budget():
+    (one,) = shares.portions(Asked(7, kept=0.025))
+    assert one.share == 1.0 and one.left == 0.975
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.025])
+def test_portions_are_of_one_budget_and_go_by_coordinates(kept):
+    asked = Asked(4, 1, 30, kept=kept)
+    found = shares.portions(asked)
+    assert sum(one.share for one in found) == pytest.approx(1.0, abs=1e-15)
+    assert found[0].share / found[1].share == pytest.approx(6 / 3)
+    for one in found:
+        assert one.left == pytest.approx(1 - kept, abs=1e-8)  # whatever those before have left
+        for part in (0.2, 0.3, 1.0):
+            one.scales(None, 0, part * one.left * (1 - 1e-9))
+    assert asked.budget.unspent >= 0 and asked.left == pytest.approx(0.0, abs=1e-8)
+    ends = [sum(asked.budget.asked[:k]) for k in (3, 6, 9)]
+    assert ends == pytest.approx([(1 - kept) * sum(one.share for one in found[: k + 1]) for k in range(3)])

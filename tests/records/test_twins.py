@@ -370,6 +370,32 @@ def test_outcomes_that_nothing_else_is_read_with_are_compared_together():
         assert zero_mean(scores[1:].reshape(-1, 1)) < FAR, "twins of z at the recorded y"
 
 
+@pytest.mark.parametrize("persons", [False, True])
+def test_outcomes_that_have_no_coordinate_in_common_are_apart(persons):
+    x, group = np.random.default_rng(0).normal(size=60), np.arange(60) % 3
+    with pm.Model() as model:
+        a, b, c = pm.Normal("a"), pm.Normal("b", shape=3), pm.Normal("c")
+        s = pm.HalfNormal("s")
+        pm.Normal("u", a * x, 1.0, observed=x)
+        pm.Bernoulli("v", logit_p=b[group], observed=group % 2)
+        pm.Poisson("w", pm.math.exp(c * x), observed=group)
+        pm.Normal("z", b[group] + s * x, 1.0, observed=x)
+    records = RecordModel(model, verify=False, privacy_unit=np.arange(60) // 2 if persons else None)
+    whole, phi = records.twins, records.coordinates(np.zeros(6))
+    assert whole.names == [["u"], ["v"], ["w"], ["z"]] and whole.parts == 4
+    parts = sorted(whole.apart, key=lambda part: part.names)
+    assert [part.names for part in parts] == [[["u"]], [["v"], ["z"]], [["w"]]]
+    assert [part.parts for part in parts] == [1, 2, 1]
+    seen = {k for part in parts for one in part.sums for _, places in one for k in places}
+    assert seen == set(range(6)) and all(part.size == 6 and part.apart == [part] for part in parts)
+    wanted = collected(records, phi)
+    for part, numbers in zip(parts, ([0], [1, 3], [2]), strict=True):
+        chunks = list(map(call, part(phi, 3, PrivacyRandom(debug_seed=1))))
+        for term, k in zip(chunks[0].terms, numbers, strict=True):
+            np.testing.assert_array_equal(scores_in_phi(term, 6)[0], wanted[k][0])
+    assert [part.touched for part in parts] == ([1, 4, 1] if persons else [1, 3, 1])
+
+
 def log_mean(records, points, y):
     """Logarithm of the mean likelihood of rows with these outcomes, at points: by hand, for `normal`."""
     x = np.stack([np.ones(len(y)), np.random.default_rng(0).uniform(-1, 1, len(y))], axis=1)

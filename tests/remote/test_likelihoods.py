@@ -66,6 +66,32 @@ def test_sums_of_parts_are_those_of_one_place(k):
     assert np.abs(ours).min() > 0
 
 
+def build_two(part):
+    """Two outcomes of a record, with parameters of their own."""
+    x, y = part
+    with pm.Model() as model:
+        beta, gamma = pm.Normal("beta", 0, 2, shape=2), pm.Normal("gamma", 0, 2)
+        pm.Bernoulli("y", logit_p=x @ beta, observed=y)
+        pm.Bernoulli("z", logit_p=gamma * x[:, 0], observed=1 - y)
+    return model
+
+
+@pytest.mark.parametrize("k", [1, 3])
+def test_outcomes_that_have_nothing_in_common_are_apart_in_parts_too(k):
+    template = build_two((np.zeros((4, 2)), np.array([0, 1, 0, 1])))
+    source = dp.Shards(build_two, split(DATA, k)).records(template, likelihood=True).source(random(k))
+    one = RecordsHere(RecordModel(build_two(DATA)).twins, random())
+    phi, metric = np.array([0.3, -0.2, 0.1]), np.eye(3)
+    assert len(source.apart) == len(one.apart) == 2
+    for ours, theirs, own in zip(source.apart, one.apart, ([0, 1], [2]), strict=True):
+        assert (ours.parts, ours.touched) == (theirs.parts, theirs.touched) == (1, len(own))
+        np.testing.assert_array_equal(ours.scales(phi, 3), theirs.scales(phi, 3))
+        found = ours.compare(phi, metric, BOUNDS, 3)
+        np.testing.assert_array_equal(numbers(found), numbers(theirs.compare(phi, metric, BOUNDS, 3)))
+        assert np.flatnonzero(found.score).tolist() == own
+    assert (source.parts, one.parts) == (2, 2) and source.compare(phi, metric, BOUNDS, 3).score.all()
+
+
 def released(model, **kwargs):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NotPrivateWarning)
@@ -183,8 +209,8 @@ def test_a_part_says_sums_and_nothing_else():
     shard = records._homes[0].servant
     for n_twins in (0, 3):
         key = random().keys(1)[0]
-        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.scales, PHI, n_twins))))
-        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.compare, *QUESTION, n_twins))))
+        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.scales, None, PHI, n_twins))))
+        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.compare, None, *QUESTION, n_twins))))
     for counts, totals in zip(answers[::2], answers[1::2], strict=True):
         assert type(counts) is np.ndarray and counts.shape == (2, OCTAVES)
         assert type(totals) is Totals and set(vars(totals)) == {"score", "slope", "trace"}
