@@ -159,7 +159,7 @@ class OutcomeScores:
             self._inputs = found.met.records
             arrays = dict(zip(found.met.records, roots, strict=True))
             lookups = lookups_of(found.pieces, seen.parts(start), arrays)
-            self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups)
+            self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups, found.alike)
             self._by_predictors(found)
         self._functions: dict[bool, Reentrant] = {}
 

@@ -6,11 +6,13 @@ its own, a one at its group, a one at a parameter that all records share, or a s
 is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
 import numba
 import numpy as np
+import pytensor.tensor as pt
+from pytensor.compile.executor import Function
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -21,9 +23,11 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.records import gate, graph
 from pymc_dp.records.coordinates import Coordinates
-from pymc_dp.records.derivatives import NotStructuredError, numbers_a_record, replaced
+from pymc_dp.records.derivatives import NotStructuredError, jacobian, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
 from pymc_dp.records.row_products import multiply
+from pymc_dp.records.sums import guarded
+from pymc_dp.records.verification import made_up
 
 # What takes numbers of an input and changes none; or puts constants beside them.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
@@ -77,6 +81,9 @@ class Predictors(NamedTuple):
         Derivatives by those inputs that are not added to earlier ones; first axis: records.
     met : Met
         Where parameters and records meet: a piece for each place.
+    alike : list of tuple of int
+        For each predictor the first one of which its derivatives are those of any record, up to a sign, and
+        that sign: of ``cutpoint - mean`` each by itself.
     """
 
     pieces: list[Piece]
@@ -86,6 +93,7 @@ class Predictors(NamedTuple):
     rows: Variable
     first: list[Variable]
     met: Met
+    alike: list[tuple[int, int]]
 
     def of_data(
         self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None
@@ -150,30 +158,98 @@ def _found(
     inputs = {meeting.out: meeting.out.type() for meeting in met.meetings}
     rows, *first = replaced([met.rows, *met.adjoints()], inputs)
     values = replaced(list(inputs), met.originals)
-    made = Predictors([], 0, list(inputs.values()), values, rows, first, met)
+    places, bent = [], set()
+    for k, meeting in enumerate(met.meetings):
+        try:
+            places.append(_selected(meeting.parameter, columns, parts))
+        except NotStructuredError:
+            if meeting.kind != "values":
+                raise
+            first[k], where = _by_coordinates(first[k], meeting.parameter, columns)
+            places.append(where)
+            bent.add(k)
+    made = Predictors([], 0, list(inputs.values()), values, rows, first, met, [])
     others = {meeting.out: meeting.other for meeting in met.meetings if meeting.other is not None}
     outputs = [*made.of_data(first), *others.values()]
     function = gate.compile_graph([*parts, *met.records], outputs, private=met.records, mode=gate.PLAIN_MODE)
     sizes = numbers_a_record(function, list(parts.values()), met.records, roots)
     of_others = dict(zip(others, sizes[len(first) :], strict=True))
-    places = []
-    for meeting, size in zip(met.meetings, sizes, strict=False):
-        where = _selected(meeting.parameter, columns, parts)
+    for meeting, where, size in zip(met.meetings, places, sizes, strict=False):
         if meeting.kind == "product":
             read = set(ancestors([cast(Variable, meeting.other)]))
             if of_others[meeting.out] * size != where.size or not read.isdisjoint([*columns, *inputs]):
                 raise NotStructuredError
         if meeting.kind != "lookup" and np.any(where < 0):
             raise NotStructuredError
-        places.append(where)
-    return _assembled(made, met.meetings, places, sizes[: len(first)])
+    joint = [None if k in bent else own for k, own in enumerate(added(made.rows, made.inputs))]
+    kept, made = _assembled(made, met.meetings, places, sizes[: len(first)], joint)
+    derivatives = [
+        np.hstack([found[k].reshape(len(found[k]), -1) for k in kept])
+        for found in _tried(function, parts, met.records, roots)
+    ]
+    return made._replace(alike=_alike(np.vstack(derivatives)))
+
+
+def _by_coordinates(
+    adjoint: Variable, parameter: Variable, columns: Mapping[Variable, slice]
+) -> tuple[Variable, np.ndarray]:
+    """Derivatives by the coordinates of which a parameter is a function, and which these are."""
+    read = set(ancestors([parameter]))
+    used = [v for v in columns if v in read]
+    if not used:
+        raise NotStructuredError
+    numbers = [np.arange(columns[v].start, columns[v].stop) for v in used]
+    slope = jacobian(parameter, used)
+    return pt.dot(adjoint.reshape((adjoint.shape[0], -1)), slope), np.concatenate(numbers)
+
+
+def _tried(
+    function: Function,
+    parts: Mapping[Variable, np.ndarray],
+    records: Mapping[Variable, int],
+    roots: Mapping[Variable, int],
+) -> Iterator[list[np.ndarray]]:
+    """What it gives for made-up records at two points; other numbers than real ones are 0, 1 and 2."""
+    made = made_up(records, roots)
+    for values, axis in zip(made, records.values(), strict=True):
+        if values.dtype.kind in "iu":
+            np.moveaxis(values, axis, -1)[...] = [0, 1, 2, 1, 0]
+    for moved in (0.0, 0.1):
+        yield guarded(function, *(part + moved for part in parts.values()), *made)
+
+
+def _alike(derivatives: np.ndarray) -> list[tuple[int, int]]:
+    """For each predictor the first of which its derivatives are those, up to a sign, and that sign.
+
+    Parameters
+    ----------
+    derivatives : ndarray, shape (m, k)
+        Of made-up records.
+    """
+    known = derivatives[np.isfinite(derivatives).all(axis=1)]
+    # Fewer show nothing.
+    enough, rounding = 4, 1e-9
+    found: list[tuple[int, int]] = []
+    for k, one in enumerate(known.T):
+        near = rounding * np.abs(one).max(initial=0.0)
+        same = [
+            (j, sign)
+            for j in range(k)
+            for sign in (1, -1)
+            if found[j] == (j, 1) and np.abs(one - sign * known[:, j]).max(initial=0.0) <= near
+        ]
+        found.append(same[0] if same and np.count_nonzero(one) >= enough else (k, 1))
+    return found
 
 
 def _assembled(
-    made: Predictors, meetings: Sequence[Meeting], places: Sequence[np.ndarray], sizes: Sequence[int]
-) -> Predictors:
+    made: Predictors,
+    meetings: Sequence[Meeting],
+    places: Sequence[np.ndarray],
+    sizes: Sequence[int],
+    joint: Sequence[Summand | None],
+) -> tuple[list[int], Predictors]:
     """Give each meeting its predictors; those that are only ever added to each other are one."""
-    joint = added(made.rows, made.inputs)
     groups: dict[int, int] = {}
     pieces, size = [], 0
     for k, (meeting, where) in enumerate(zip(meetings, places, strict=True)):
@@ -187,7 +263,7 @@ def _assembled(
         pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other, sign))
     if size > 12:  # whole gradients are as good
         raise NotStructuredError
-    return made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
+    return list(groups), made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 
 
 def _in_one_sum(one: Summand | None, other: Summand) -> bool:

@@ -39,7 +39,9 @@ class Lookup(NamedTuple):
 type Sum = list[tuple[int, np.ndarray]]
 
 
-def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]:
+def sums_of(
+    pieces: Sequence[Piece], lookups: Mapping[int, Lookup], alike: Sequence[tuple[int, int]]
+) -> list[Sum]:
     """What the predictors of one log-density see of phi.
 
     Parameters
@@ -47,6 +49,8 @@ def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]
     pieces : sequence of Piece
     lookups : mapping of int to Lookup
         By the place of the piece that each is of.
+    alike : sequence of tuple of int
+        See `Predictors.alike`: what such predictors see is one sum.
     """
     found: dict[int, Sum] = {}
     alone: list[Sum] = []
@@ -55,10 +59,12 @@ def sums_of(pieces: Sequence[Piece], lookups: Mapping[int, Lookup]) -> list[Sum]
         columns = columns[columns >= 0]
         if piece.kind == "values":
             for j in range(len(columns)):
-                found.setdefault(piece.first + j, []).append((piece.sign, columns[j : j + 1]))
+                first, sign = alike[piece.first + j]
+                found.setdefault(first, []).append((sign * piece.sign, columns[j : j + 1]))
         elif k in lookups and lookups[k].is_known(piece):
             for j, places in enumerate(lookups[k].columns.T):
-                found.setdefault(piece.first + j, []).append((piece.sign, np.unique(places)))
+                first, sign = alike[piece.first + j]
+                found.setdefault(first, []).append((sign * piece.sign, np.unique(places)))
         else:  # each may be seen by itself
             alone += [[(1, columns[j : j + 1])] for j in range(len(columns))]
     return [*found.values(), *alone]
