@@ -209,6 +209,35 @@ def test_directions_are_those_of_the_model(build, number):
     assert all(np.ndim(graph.leaf_value(root)) >= 1 for root in records.tables[0]._roots)
 
 
+@pytest.mark.parametrize("fixed, number", [(False, 1), (True, 0)])
+def test_a_shift_of_cutpoints_and_groups_is_not_seen(fixed, number):
+    """Scores are at right angles to it, and to nothing else; with a cutpoint that is fixed there is none."""
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        if fixed:
+            cuts = pt.stack([0.0, pm.HalfNormal("gap", 1.0)])
+        else:
+            ordered = pm.distributions.transforms.ordered
+            cuts = pm.Normal("cuts", 0, 2, shape=2, transform=ordered, initval=[-1, 1])
+        level = pm.Normal("level", shape=4)[rng.integers(4, size=60)]
+        pm.OrderedLogistic("y", level, cuts, observed=rng.integers(3, size=60))
+    twins = Twins(read_records(model, verify=False))
+    directions = unseen(twins.sums, twins.size)
+    assert directions.shape == (twins.size, number)
+    chunks = [chunk() for chunk in twins(np.linspace(-0.5, 0.4, twins.size), 0, None)]
+    own = np.concatenate([chunk.terms[0].own for chunk in chunks])
+    rows = np.concatenate(
+        [
+            np.broadcast_to(chunk.terms[0].rows(np.eye(twins.size)), (own.shape[1], 60, twins.size))
+            for chunk in chunks
+        ],
+        axis=1,
+    )
+    scores = np.einsum("mk,kmp->mp", own, rows)
+    np.testing.assert_allclose(scores @ directions, 0.0, atol=1e-12)
+    assert np.linalg.matrix_rank(scores) == twins.size - number
+
+
 def test_any_level_of_a_look_up_by_several_numbers_may_be_seen():
     """Choices among items in any order: each number of a record sees any item, and its own place."""
     rng = np.random.default_rng(6)

@@ -12,6 +12,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import by_record
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.predictors import _alike
 from tests.records.derivatives import gradients_of, predictors_of
 from tests.records.families import families
 
@@ -53,6 +54,45 @@ def test_as_by_whole_gradients(name):
     with pm.Model() as model:
         families(n=150)[name]()
     assert predictors_of(compare(model)) is not None
+
+
+def test_cutpoints_that_are_functions_of_coordinates():
+    """Derivatives by what they are functions of; and their shift is one of the groups the other way round."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, P))
+    with pm.Model() as model:
+        ordered = pm.distributions.transforms.ordered
+        cuts = pm.Normal("cuts", 0, 2, shape=3, transform=ordered, initval=[-1, 0, 1])
+        mean = pm.Normal("level", shape=5)[rng.integers(5, size=150)] + x @ pm.Normal("beta", shape=P)
+        pm.OrderedLogistic("y", mean, cuts, observed=rng.integers(4, size=150))
+    found = predictors_of(compare(model))
+    assert found.size == 4
+    kinds = {(q.kind, tuple(np.ravel(q.columns))): (q.first, q.sign) for q in found.pieces}
+    (first, sign), (mean, other) = kinds["values", (0, 1, 2)], kinds["lookup", (3, 4, 5, 6, 7)]
+    assert sorted([found.alike[first], found.alike[mean]]) == sorted([(0, 1), (0, -sign * other)])
+    assert [found.alike[first + k] for k in (1, 2)] == [(first + k, 1) for k in (1, 2)]
+
+
+def test_weights_that_are_functions_of_coordinates():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(150, P))
+    with pm.Model() as model:
+        parts = [pm.Poisson.dist(pm.math.exp(x @ pm.Normal("beta", shape=P))), pm.Poisson.dist(9.0)]
+        pm.Mixture("y", pm.Dirichlet("w", np.ones(2)), parts, observed=rng.poisson(3, size=150))
+    found = predictors_of(compare(model))
+    assert {tuple(np.ravel(q.columns)) for q in found.pieces} == {(0, 1, 2, 3), (4,)}
+
+
+def test_derivatives_that_are_alike():
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(size=(2, 10))
+    once = one * (np.arange(10) != 3) + 1e-6
+    few, nothing = one * (np.arange(10) < 3), np.zeros(10)
+    known = np.stack([one, -one, other, once, nothing, few, nothing, -few, one], axis=1)
+    alike = [(0, 1), (0, -1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (0, 1)]
+    assert _alike(known) == alike, "what few of the records show is not known"
+    assert _alike(np.vstack([known, np.full(9, np.nan)])) == alike
+    assert _alike(known[:3]) == [(k, 1) for k in range(9)]
 
 
 def test_what_is_added_up_is_one_predictor():
