@@ -7,6 +7,7 @@ is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import product
 from typing import NamedTuple, cast
 
 import numba
@@ -209,13 +210,17 @@ def _tried(
     records: Mapping[Variable, int],
     roots: Mapping[Variable, int],
 ) -> Iterator[list[np.ndarray]]:
-    """What it gives for made-up records at two points; other numbers than real ones are 0, 1 and 2."""
+    """What it gives for made-up records, near zero and far out, at two points.
+
+    Other numbers than real ones are 0, 1 and 2.
+    """
     made = made_up(records, roots)
     for values, axis in zip(made, records.values(), strict=True):
         if values.dtype.kind in "iu":
             np.moveaxis(values, axis, -1)[...] = [0, 1, 2, 1, 0]
-    for moved in (0.0, 0.1):
-        yield guarded(function, *(part + moved for part in parts.values()), *made)
+    far = [20 * values - 8 if values.dtype.kind == "f" else values for values in made]
+    for moved, some in product((0.0, 0.1), (made, far)):
+        yield guarded(function, *(part + moved for part in parts.values()), *some)
 
 
 def _alike(derivatives: np.ndarray) -> list[tuple[int, int]]:
