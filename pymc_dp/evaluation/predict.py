@@ -15,6 +15,7 @@ from pymc_dp.privacy.budget.known import Facts, Predictions
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import gate, graph
 from pymc_dp.records.arrays import Arrays
+from pymc_dp.records.opaque import graphs_of
 from pymc_dp.records.reader import read, why
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
@@ -92,7 +93,7 @@ def predict(
     known = facts_of(idata)
     posterior = release(idata)["posterior"].to_dataset()
     check_same(known, posterior, model)
-    given = {name: np.asarray(value) for name, value in (inputs or {}).items()}
+    given = {name: np.asarray(graph.unmasked(value)) for name, value in (inputs or {}).items()}
     names = [rv.name for rv in model.observed_RVs] if var_names is None else list(var_names)
     _check_names(model, given, names)
     reads, reading = _reading(model, names, given, known)
@@ -225,6 +226,8 @@ def _draws(
             }
             pm.set_data(given, coords={**new, **(coords or {})})
             _check_held(copy, given)
+        for leaf in filter(graph.is_masked, graph.data_leaves(graphs_of(copy))):
+            leaf.set_value(graph.storage(leaf)[0], borrow=True)
         made = pm.sample_posterior_predictive(
             DataTree.from_dict({"posterior": posterior}),
             var_names=list(names),

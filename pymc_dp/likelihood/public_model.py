@@ -97,7 +97,7 @@ def _copied(leaf: Variable) -> Variable:
     """A constant or shared variable that shares nothing with the original; random streams are new ones."""
     if isinstance(leaf.type, RandomType):
         return pytensor.shared(np.random.default_rng(), name=leaf.name)
-    value = deepcopy(graph.leaf_value(leaf)) if isinstance(leaf, Constant | SharedVariable) else None
+    value = deepcopy(graph.storage(leaf)[0]) if isinstance(leaf, Constant | SharedVariable) else None
     if isinstance(leaf, Constant):
         return type(leaf)(leaf.type, value, name=leaf.name)
     if isinstance(leaf, SharedVariable):

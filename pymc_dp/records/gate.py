@@ -26,6 +26,7 @@ from pytensor.link.vm import VMLinker
 
 from pymc_dp.records import graph, refusals
 from pymc_dp.records.fast_forms import NUMBA, vectorised
+from pymc_dp.records.opaque import behind_shared
 from pymc_dp.records.row_types.admitted import admit
 from pymc_dp.records.safe_rewriter import Safe
 
@@ -106,20 +107,23 @@ def compile_graph(
     Notes
     -----
     **Privacy.** Of a record with a position that its table does not have, what is read there counts as not a
-    number; what other records have, and whether there is a result, does not depend on it.
+    number; what other records have, and whether there is a result, does not depend on it. In the place of
+    a masked array stands one that no compiler stops at (`graph.unmasked`).
     """
     graphs = [outputs] if isinstance(outputs, Variable) else outputs
     if changing := graph.changing(graphs):
         raise refusals.refuse_changing([v.name for v in changing])
     admit(graphs, private, random, trusted)
     safe = _safe(mode, raising)
+    masked = {v: behind_shared(v) for v in graph.data_leaves(graphs) if graph.is_masked(v)}
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
     # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
     flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
     with _COMPILING, config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
         # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
         warnings.filterwarnings("ignore", "Numba will use object mode|Loop fusion failed", UserWarning)
-        return compiler(list(inputs), outputs, **{"mode": safe, "on_unused_input": "ignore", **options})
+        given = {"mode": safe, "on_unused_input": "ignore", "givens": masked, **options}
+        return compiler(list(inputs), outputs, **given)
 
 
 def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:

@@ -173,13 +173,36 @@ def looked_up(
 
 
 def storage(leaf: Variable) -> list[np.ndarray]:
-    """A list of one: the array behind a constant or shared variable, now and later, not copied."""
-    return leaf.container.storage if isinstance(leaf, SharedVariable) else [cast(Constant, leaf).data]
+    """A list of one: the array behind a constant or shared variable, now and later, not copied.
+
+    But for a masked array: see `unmasked`.
+    """
+    if not isinstance(leaf, SharedVariable):
+        return [cast(Constant, leaf).data]
+    return [unmasked(leaf_value(leaf))] if is_masked(leaf) else leaf.container.storage
 
 
 def leaf_value(leaf: Variable) -> np.ndarray:
-    """The array behind a constant or shared variable, not copied."""
-    return storage(leaf)[0]
+    """The array behind a constant or shared variable, not copied, of which shape, type and place are asked."""
+    return leaf.container.storage[0] if isinstance(leaf, SharedVariable) else cast(Constant, leaf).data
+
+
+def is_masked(leaf: Variable) -> bool:
+    """Whether a shared variable holds a masked array: `pm.set_data` makes one of an array with a NaN."""
+    return isinstance(leaf, SharedVariable) and isinstance(leaf.container.storage[0], np.ma.MaskedArray)
+
+
+def unmasked[T](value: T) -> T | np.ndarray:
+    """An array as it is; of a masked one its numbers, NaN where masked, in an array of its own.
+
+    Notes
+    -----
+    **Privacy.** Compiled functions stop at a masked array, and it is one because of a single record. Of a type
+    without NaN (whole numbers, truth values) what stands under the mask counts: a record's own, as any other.
+    """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    return value.filled(np.nan) if value.dtype.kind in "fc" else np.array(value)
 
 
 def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:

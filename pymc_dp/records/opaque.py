@@ -19,7 +19,7 @@ from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import leaf_value, rewritten
+from pymc_dp.records.graph import leaf_value, rewritten, storage
 
 
 class OpaqueModel:
@@ -196,8 +196,8 @@ def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
 
 
 def behind_shared(leaf: Variable) -> Variable:
-    """The array of a constant behind a shared variable, not copied."""
-    value = leaf_value(leaf)
+    """The array of a leaf behind a shared variable of its own, not copied unless it is masked."""
+    value = storage(leaf)[0]
     if isinstance(leaf.type, SparseTensorType):
         return pytensor.shared(value, borrow=True, name=leaf.name)
     return pytensor.shared(value, borrow=True, shape=leaf.type.shape, name=leaf.name)
