@@ -23,6 +23,7 @@ from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.records.checks import check_start
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins, check_generative
@@ -180,12 +181,13 @@ def open_records(
 
     Raises
     ------
-    ModelRefusedError
+    ModelRefusedError, ValueError
     """
     records: Records
     twins: Twins | TablesTwins
     if elsewhere is None:
         records = here = read_records(model, integrate=True, privacy_unit=privacy_unit, **settings)
+        check_start(here.reading.start)
         twins = TablesTwins(here)
     else:
         records = there = elsewhere.records(model, likelihood=True, **settings)
@@ -196,6 +198,7 @@ def open_records(
     check_generative(twins.unlike)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)
+    check_start({name or "an expression": start[where] for name, where in records.coordinates.names})
     return Opened(records, twins, part, start, approximate_prior(part, start))
 
 

@@ -213,3 +213,21 @@ def public_array(
             f"public=[{label!r}]. If it does: {ALL_ROWS}.",
         )
     )
+
+
+def check_start(point: Mapping[str, np.ndarray]) -> None:
+    """Refuse a starting point with an entry that is not finite; it is public, and so is this refusal.
+
+    Raises
+    ------
+    ValueError
+        With the names of the variables.
+    """
+    bad = [name for name, value in point.items() if not np.all(np.isfinite(value))]
+    if bad:
+        raise ValueError(
+            f"The starting value of {', '.join(bad)} is not finite.\n"
+            "  Why this is refused: nothing can leave such a point. No row was read, no ledger charged.\n"
+            "  How to fix it: give finite initial values (initval=, initvals=) within each variable's support "
+            "(sigma_log__ is not finite where sigma is negative), and make a new step if there was one."
+        )

@@ -14,6 +14,7 @@ from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.measurements import AllSums
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records import gate
+from pymc_dp.records.checks import check_start
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.lengths import number_of_rows
@@ -124,6 +125,8 @@ class Template(ABC):
         self._model, self._likelihood, self._process = self._records._model, likelihood, os.getpid()
         self.tables, self.neighboring_relation = [self._records], self._records.neighboring_relation
         self.reading = self._records.reading
+        if likelihood:  # before parts are opened, and asked at points around it
+            check_start(self.reading.start)
         self.ravel, self.unravel = self._records.ravel, self._records.unravel
         self.log_prior = self._records.log_prior
         self._start = self._records.ravel(self.reading.start)

@@ -21,6 +21,7 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.proposals.walk import Moves, RandomWalk
+from pymc_dp.records.checks import check_start
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.remote.template import Elsewhere
@@ -212,7 +213,7 @@ class Iterating(BlockedStep):
                 "A private step runs inside pm.sample or dp.sample, which start its chains (setup_chain)."
             )
         if chain.state is None:
-            surroundings.check_start(point)
+            check_start(point)
         epsilon_spent = chain.budget.pay()
         theta = self.records.ravel(point)
         before = chain.state

@@ -23,6 +23,7 @@ from pymc_dp.privacy.budget.call import identity
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.records import refusals
+from pymc_dp.records.checks import check_start
 from pymc_dp.records.effects import find_effects
 from pymc_dp.records.gate import initial_point
 from pymc_dp.records.lengths import tables_of
@@ -186,7 +187,7 @@ class DPNUTS(BlockedStep):
         if self._carried is None:
             raise BudgetError("DPNUTS runs inside pm.sample or dp.sample, which start its chains.")
         if self._point is None:
-            surroundings.check_start(point)
+            check_start(point)
         elif any(np.any(point[name] != value) for name, value in self._point.items()):
             raise PrivacyError(surroundings.MOVED)
         new, (found,) = self.nuts.step(point)

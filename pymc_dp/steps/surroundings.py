@@ -4,7 +4,6 @@ import sys
 from collections.abc import Sequence
 from types import FrameType
 
-import numpy as np
 import pymc as pm
 from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
@@ -94,21 +93,3 @@ def check_alone(step: BlockedStep) -> None:
                 "variables."
             )
         frame = frame.f_back
-
-
-def check_start(point: PointType) -> None:
-    """Refuse a starting point with an entry that is not finite; it is public, and so is this refusal.
-
-    Raises
-    ------
-    ValueError
-        With the names of the variables.
-    """
-    bad = [name for name, value in point.items() if not np.all(np.isfinite(value))]
-    if bad:
-        raise ValueError(
-            f"The starting value of {', '.join(bad)} is not finite.\n"
-            "  Why this is refused: a chain cannot leave such a point. No row was read, no ledger charged.\n"
-            "  How to fix it: give finite initvals= within each variable's support (sigma_log__ is not "
-            "finite where sigma is negative), and make a new step."
-        )

@@ -109,6 +109,39 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     assert not ledger.entries()
 
 
+def of_start(initval):
+    with pm.Model() as made:
+        pm.Normal(
+            "y", pm.Normal("mean"), pm.HalfNormal("sd", initval=initval), observed=np.linspace(-1, 1, N)
+        )
+    return made
+
+
+@pytest.mark.parametrize("initval", [0.0, -1.0, np.nan])
+def test_a_start_that_is_not_finite_is_refused_before_it_is_paid(initval, tmp_path):
+    ledger, made = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6), of_start(initval)
+    owner = dp.Owner("north", of_start, initval, epsilon=1.0, delta=1e-6, ledger=tmp_path / "north.db")
+    with made:
+        for call in (
+            lambda: dp.release_likelihood(epsilon=1, ledger=ledger),
+            lambda: dp.sample(20, epsilon=1, ledger=ledger, **QUIET),
+            lambda: dp.DPNUTS(epsilon=1, ledger=ledger),
+            lambda: dp.release_likelihood(epsilon=1, ledger=ledger, data=dp.Shards(of_start, [initval])),
+            lambda: dp.release_likelihood(owners=[owner]),
+        ):
+            with pytest.raises(ValueError, match=r"starting value of sd_log__ is not finite(?s:.*)no ledger"):
+                call()
+    assert not ledger.entries() and not (tmp_path / "north.db").exists()
+
+
+def test_a_start_at_which_the_likelihood_has_no_finite_expression_is_refused():
+    with pm.Model():
+        a, b = pm.Normal("a", initval=1e200), pm.Normal("b", initval=1e200)
+        pm.Normal("y", a * b, 1, observed=np.linspace(-1, 1, N))
+        with pytest.raises(ValueError, match="starting value of"):
+            dp.release_likelihood(epsilon=1)
+
+
 def sampled(monkeypatch, agrees, **kwargs):
     """Acceptance rates that were asked for; chains agree where `agrees` says so of them."""
     asked = []
