@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 from pymc.model.fgraph import clone_model
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from xarray import Dataset, DataTree
 
@@ -226,8 +227,9 @@ def _draws(
             }
             pm.set_data(given, coords={**new, **(coords or {})})
             _check_held(copy, given)
-        for leaf in filter(graph.is_masked, graph.data_leaves(graphs_of(copy))):
-            leaf.set_value(graph.storage(leaf)[0], borrow=True)
+        for leaf in graph.data_leaves(graphs_of(copy)):
+            if isinstance(leaf, SharedVariable) and graph.is_masked(leaf):
+                leaf.set_value(graph.storage(leaf)[0], borrow=True)
         made = pm.sample_posterior_predictive(
             DataTree.from_dict({"posterior": posterior}),
             var_names=list(names),

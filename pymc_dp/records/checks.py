@@ -228,6 +228,7 @@ def check_start(point: Mapping[str, np.ndarray]) -> None:
         raise ValueError(
             f"The starting value of {', '.join(bad)} is not finite.\n"
             "  Why this is refused: nothing can leave such a point. No row was read, no ledger charged.\n"
-            "  How to fix it: give finite initial values (initval=, initvals=) within each variable's support "
-            "(sigma_log__ is not finite where sigma is negative), and make a new step if there was one."
+            "  How to fix it: give finite initial values (initval=, initvals=) within each variable's "
+            "support (sigma_log__ is not finite where sigma is negative), and make a new step if there was "
+            "one."
         )

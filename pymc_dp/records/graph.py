@@ -183,7 +183,7 @@ def storage(leaf: Variable) -> list[np.ndarray]:
 
 
 def leaf_value(leaf: Variable) -> np.ndarray:
-    """The array behind a constant or shared variable, not copied, of which shape, type and place are asked."""
+    """The array behind a constant or shared variable, not copied; perhaps masked, see `storage`."""
     return leaf.container.storage[0] if isinstance(leaf, SharedVariable) else cast(Constant, leaf).data
 
 
@@ -197,8 +197,8 @@ def unmasked[T](value: T) -> T | np.ndarray:
 
     Notes
     -----
-    **Privacy.** Compiled functions stop at a masked array, and it is one because of a single record. Of a type
-    without NaN (whole numbers, truth values) what stands under the mask counts: a record's own, as any other.
+    **Privacy.** Compiled functions stop at a masked array, and it is one because of a single record. Of a
+    type without NaN (whole numbers, truth values) what stands under the mask counts: a record's own value.
     """
     if not isinstance(value, np.ma.MaskedArray):
         return value

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from types import FrameType
 
 import pymc as pm
-from pymc.blocking import PointType
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_value_vars_from_user_vars
 from pytensor.graph.basic import Variable
