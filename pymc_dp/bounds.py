@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import TypeGuard
 
 import numpy as np
+import pymc as pm
 from numpy.typing import ArrayLike
 
 # Ends of the range of public bounds: squares and quotients of numbers in it are ordinary numbers.
@@ -17,6 +18,20 @@ def is_number(value: object) -> TypeGuard[int | float | np.integer]:
     In half precision ``300**2`` is infinite, and a noise multiplier of 300 would cost nothing.
     """
     return isinstance(value, int | float | np.integer) and not isinstance(value, bool)
+
+
+def model_of(given: object) -> pm.Model:
+    """The model that is given, or that of the context if it is None.
+
+    Raises
+    ------
+    TypeError
+        It is no model, or there is none.
+    """
+    model = pm.modelcontext(given)
+    if not isinstance(model, pm.Model):
+        raise TypeError(f"model must be a pymc.Model, got {type(model).__name__}.")
+    return model
 
 
 def check_count(name: str, value: object, least: int = 1) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import pymc as pm
 
+from pymc_dp.bounds import model_of
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.expected import expected_width
 from pymc_dp.printing import text_table
@@ -134,7 +135,7 @@ def inspect(
       y  likelihood  one term a record, clipped
     Intervals, over those without privacy, about: 1.2 with epsilon = 1, 1.0 with epsilon = 4
     """
-    model = pm.modelcontext(model)
+    model = model_of(model)
     settings: ReadingSettings = {
         "exclude_deterministics": exclude_deterministics,
         "public": public,

@@ -12,8 +12,8 @@ import pymc as pm
 from xarray import Dataset, DataTree
 
 from pymc_dp import results
-from pymc_dp.bounds import check_counts
-from pymc_dp.errors import NotPrivateWarning, warn_not_private
+from pymc_dp.bounds import check_choice, check_count, check_counts, model_of
+from pymc_dp.errors import NotPrivateWarning, NotSampledError, warn_not_private
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.privacy.budget import facts
@@ -22,6 +22,9 @@ from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps.base import DPStep
 from pymc_dp.steps.nuts import DPNUTS, OF_NUTS, OF_RELEASE
+
+#: What `pymc.sample` calls the samplers that it passes a model to.
+NUTS_SAMPLERS = ("pymc", "nutpie", "numpyro", "blackjax")
 
 
 def sample(
@@ -120,20 +123,38 @@ def _sample_likelihood(
 ) -> DataTree:
     """Release a likelihood, and sample it with the prior."""
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)
-    model = kwargs.pop("model", None)
+    model = model_of(kwargs.pop("model", None))
     of_release = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
     given = {name: kwargs.pop(name) for name in sorted(of_release & kwargs.keys())}
     # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
     if unknown := set(kwargs) - {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
+    if not kwargs.get("return_inferencedata", True):
+        raise TypeError("dp.sample does not take return_inferencedata=: it returns a DataTree.")
+    names = kwargs.get("var_names")
+    if not_there := sorted(set(names or ()) - {v.name for v in model.unobserved_RVs}):
+        raise ValueError(
+            f"var_names has {not_there}, which the model does not have, or {names!r} is no list."
+        )
+    if kwargs.get("nuts_sampler") is not None:
+        check_choice("nuts_sampler", kwargs["nuts_sampler"], NUTS_SAMPLERS)
+    if kwargs.get("cores") is not None:
+        check_count("cores", kwargs["cores"])
     cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
     return _drawn(likelihood, draws, tune, kwargs)
 
 
 def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
-    made = draw(likelihood, draws, tune, kwargs)
-    return _finished(made, json.loads(made.attrs[facts.STAT]), made)
+    """Sample a likelihood that was paid for: it is in the error, whatever fails."""
+    try:
+        made = draw(likelihood, draws, tune, kwargs)
+        return _finished(made, json.loads(made.attrs[facts.STAT]), made)
+    except NotSampledError:
+        raise
+    except Exception as error:
+        said = f"The draws could not be looked at ({type(error).__name__}: {error})."
+        raise NotSampledError(said, likelihood) from error
 
 
 def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:

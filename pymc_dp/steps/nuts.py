@@ -16,6 +16,7 @@ from pymc.util import RandomGenerator, get_random_generator
 from pytensor.graph.basic import Variable
 from rich.progress import TextColumn
 
+from pymc_dp.bounds import model_of
 from pymc_dp.errors import BudgetError, ModelRefusedError, NotSampledError, PrivacyError
 from pymc_dp.likelihood.draws import CLOCKS, facts_of_draws, plan_of
 from pymc_dp.privacy.budget import facts
@@ -144,7 +145,7 @@ class DPNUTS(BlockedStep):
             raise TypeError(
                 f"DPNUTS got {sorted(unknown)}, which neither dp.release_likelihood nor pymc.NUTS has."
             )
-        model = pm.modelcontext(model)
+        model = model_of(model)
         self.vars = surroundings.all_free_variables(vars, model)
         _refuse_discrete(model)
         given = {name: kwargs.pop(name) for name in sorted(OF_RELEASE & kwargs.keys())}
