@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import pymc as pm
 
-from pymc_dp.bounds import check_count
+from pymc_dp.bounds import check_count, is_number, model_of
 from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import AllSums, Measurements
@@ -23,6 +23,7 @@ from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
@@ -115,7 +116,7 @@ def release_likelihood(
     in parts exact sums come here, and noise is added once; each owner adds its own, and only noisy sums leave
     it (docs/proofs/twins, section 1).
     """
-    model = pm.modelcontext(model)
+    model = model_of(model)
     check_count("cores", cores)
     joint = None
     refuse_as_data(data, privacy_unit)
@@ -143,6 +144,7 @@ def release_likelihood(
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
     else:
         spending, mu = joint.spending, joint.mu
+    warn_weak(spending.epsilon, spending.delta, records.n if neighboring_relation == "substitute" else None)
     kept = kept_shares(n, mu, neighboring_relation) if fit_test and joint is None else {}
     entry = spending.pay()
     found, last = opened.search(n, mu, spending, kept, debug_seed, cores)
@@ -210,6 +212,8 @@ def _number(records: Records, public_n: float | None) -> float:
             'With neighboring_relation="add_remove" the number of records is private: give about how many '
             "there are, from public knowledge, as public_n=."
         )
+    if not (is_number(public_n) and 1 <= public_n < math.inf):
+        raise ValueError(f"public_n must be a finite number of records, of at least 1, got {public_n!r}.")
     return float(public_n)
 
 

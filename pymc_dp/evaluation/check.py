@@ -13,12 +13,13 @@ from pytensor.tensor.random.op import RandomVariable
 from scipy.stats import chi2
 from xarray import DataTree
 
-from pymc_dp.bounds import check_count
+from pymc_dp.bounds import check_count, check_target
 from pymc_dp.errors import ModelRefusedError, TooFewRecordsError
 from pymc_dp.evaluation.fitted import EvaluationFacts, evaluation_facts, fitted
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, histogram_sensitivity
 from pymc_dp.records import graph
 from pymc_dp.records.lengths import tables_of
@@ -294,6 +295,7 @@ def check(
     name = names[0] if var_name is None and len(names) == 1 else var_name
     if name is None or name not in names:
         raise ValueError(f"var_name must be one of the observed variables {names}, got {var_name!r}.")
+    check_target(epsilon, 0.5 if delta is None else delta)
     free = math.isinf(epsilon) or debug_seed is not None
     groups = tables_of(model)
     check_tables(groups, privacy_unit)
@@ -306,6 +308,7 @@ def check(
     relation = records.neighboring_relation
     n = records.n if relation == "substitute" else None
     spending = Spending(epsilon, delta, [1.0], relation, ledger, label, debug_seed)
+    warn_weak(spending.epsilon, spending.delta, n)
     noise = spending.noise(histogram_sensitivity(relation))
     if n is not None and n / cells < 2 * noise:
         raise TooFewRecordsError(

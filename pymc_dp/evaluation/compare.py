@@ -10,12 +10,14 @@ import pymc as pm
 from scipy.special import ndtr
 from xarray import DataTree
 
+from pymc_dp.bounds import check_target
 from pymc_dp.evaluation import differences
 from pymc_dp.evaluation.differences import Total, total_of
 from pymc_dp.evaluation.fitted import EvaluationFacts, evaluation_facts, fitted
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.sums import guarded
@@ -193,6 +195,7 @@ def compare(
     if first not in models:
         raise ValueError(f"reference={first!r} is none of {list(models)}.")
     check_ledger(ledger, unit=unit_of(privacy_unit)[0])
+    check_target(epsilon, 0.5 if delta is None else delta)
     free = math.isinf(epsilon) or debug_seed is not None
     fits = {
         name: fitted(*models[name], draws, privacy_unit=privacy_unit, may_be_public=free)
@@ -205,6 +208,7 @@ def compare(
     _same({name: fit.records.n_rows for name, fit in fits.items()}, "number of rows")
     n = units if relation == "substitute" else None
     spending = Spending(epsilon, delta, shares(len(fits)), relation, ledger, label, debug_seed)
+    warn_weak(spending.epsilon, spending.delta, n)
     for number in range(len(fits)):
         differences.check_enough(spending, n, number * len(differences.SHARES))
     for name in fits:

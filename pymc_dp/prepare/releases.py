@@ -18,6 +18,7 @@ from pymc_dp.privacy.accounting.calibration import calibrate
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.rounding import round_up
@@ -133,6 +134,7 @@ class Target:
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
         # Accountants count it (1 + exp(epsilon)) times, and have a thousandth of delta for it
         # (`privacy.budget.filters`); OpenDP reckons down to 2e-16.
+        warn_weak(epsilon, delta, None)
         level_delta = max(1e-4 * worst_delta * math.exp(-worst_epsilon), 1e-15)
         return cls(float(epsilon), float(delta), relation, level_delta)
 

@@ -1,11 +1,9 @@
 """What every private step shares: the model as records, the budget of one call, the noise, the stats."""
 
 import math
-import warnings
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -17,15 +15,15 @@ from pytensor.graph.basic import Variable
 from rich.progress import TextColumn
 from rich.table import Column
 
-from pymc_dp.bounds import check_count, check_share
-from pymc_dp.errors import BudgetError, WeakGuaranteeWarning
+from pymc_dp.bounds import check_count, check_share, model_of
+from pymc_dp.errors import BudgetError
 from pymc_dp.kernels.metropolis import Ratio
 from pymc_dp.privacy.budget import facts
 from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.budget.words import weaknesses
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, PrivacyRandom
 from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.records.model import RecordModel
@@ -92,7 +90,7 @@ class DPStep(Iterating):
         blocked: bool = True,
         rng: RandomGenerator = None,  # both are PyMC's to pass: a chain has its own
     ):
-        model = pm.modelcontext(model)
+        model = model_of(model)
         if data is not None and not self.takes_data:
             raise ValueError(f"{type(self).__name__} does not take data=: it needs all records in one place.")
         refuse_as_data(data, privacy_unit, self._owners)
@@ -128,10 +126,7 @@ class DPStep(Iterating):
         )
         start = self.records.reading.start
         self._released = Released(model, self.records.released_variables, start, compile_kwargs)
-        package = str(Path(__file__).parents[1])  # a warning shows the line of the user that made the step
-        public_n = self.records.n if neighboring_relation == "substitute" else None
-        for said in weaknesses(self.epsilon, self.delta, public_n):
-            warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
+        warn_weak(self.epsilon, self.delta, self.records.n if neighboring_relation == "substitute" else None)
         self.exclude_deterministics = sorted(exclude_deterministics)
         self.rng = get_random_generator(rng)
         self.blocked, self.tune = True, True

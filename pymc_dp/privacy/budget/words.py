@@ -2,8 +2,11 @@
 
 import math
 import textwrap
+import warnings
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
+from pymc_dp.errors import WeakGuaranteeWarning
 from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.rounding import round_up
 
@@ -51,6 +54,13 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
             f"whole record, chosen at random. Take delta well below it, as {0.01 / n:.1g}."
         )
     return said
+
+
+def warn_weak(epsilon: float, delta: float, n: int | None) -> None:
+    """Say why a guarantee says little, at the line of the user's that asked for it: see `weaknesses`."""
+    package = str(Path(__file__).parents[2])
+    for said in weaknesses(epsilon, delta, n):
+        warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
 
 
 def promise(epsilon: float, delta: float) -> str:
