@@ -162,6 +162,13 @@ def draws_of(idata: DataTree, known: Facts) -> dict[str, facts.Draws]:
         if group not in idata.children and stats not in idata.children:
             continue
         if not _has(idata, stats, facts.DRAW) or not _has(idata, stats, facts.STAT):
+            if facts.DIGEST in idata.attrs:
+                raise PrivacyError(
+                    "This release was changed after it was made: its numbers, names or shapes are others.\n"
+                    "  Why this is refused: a release is made of what was released, and of nothing else.\n"
+                    "  How to fix it: take it as dp.sample or dp.release returned it; what is computed from "
+                    "that needs no second release."
+                )
             raise PrivacyError(
                 f"The {group} of this result does not say what the private step left at each draw.\n"
                 "  Why this is refused: a release is made of that, and of nothing else.\n"

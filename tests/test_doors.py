@@ -358,8 +358,8 @@ def test_attributes_are_no_way_round(raw, other):
     grown.attrs = dict(released.attrs)
     renamed = released.copy()
     renamed["posterior"] = released.posterior.to_dataset().assign_coords(feature=["Ann", "Bob"])
-    for forged in (exact, stripped, changed, renamed):
-        with pytest.raises(dp.errors.PrivacyError, match="does not say"):
+    for forged in (exact, stripped, changed, renamed, released.isel(draw=slice(2))):
+        with pytest.raises(dp.errors.PrivacyError, match="was changed after it was made"):
             dp.release(forged)
         assert dp.privacy_report(forged).changed
         assert "not what was released" in str(dp.privacy_report(forged))

@@ -258,7 +258,12 @@ def _described(part: Part) -> str:
 
 def _shaped(part: Part, value: TensorLike) -> Variable:
     """A parameter that has the shape of its coordinate, now or when it is computed."""
-    tensor = pt.as_tensor(value)
+    try:
+        tensor = pt.as_tensor(value).astype("float64")
+    except (TypeError, ValueError, NotImplementedError):
+        raise TypeError(
+            f"potential: {part.name!r} must be a variable or an array of numbers, got {value!r}."
+        ) from None
     sizes = tensor.type.shape
     if len(sizes) != len(part.shape) or any(
         size not in (None, wanted) for size, wanted in zip(sizes, part.shape, strict=True)
@@ -267,7 +272,7 @@ def _shaped(part: Part, value: TensorLike) -> Variable:
         raise ValueError(
             f"potential: {part.name!r} has shape {tuple(part.shape)}, and was given one of {shown}."
         )
-    return pt.specify_shape(tensor.astype("float64"), part.shape) if part.shape else tensor.astype("float64")
+    return pt.specify_shape(tensor, part.shape) if part.shape else tensor
 
 
 def _checked(facts: LikelihoodFacts) -> LikelihoodFacts:

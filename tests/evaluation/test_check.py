@@ -182,3 +182,22 @@ def test_what_has_no_distribution_function_is_refused():
         pm.MvNormal("y", pm.Normal("m", shape=2), np.eye(2), observed=np.stack([y, y], axis=1))
     with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
         distribution_functions(RecordModel(model), "y")
+
+
+def test_arguments_that_are_no_numbers_and_simulated_data_that_need_no_delta():
+    idata, model = pair()["slope"]
+    for function in (
+        lambda **kwargs: dp.check(idata, model, **kwargs),
+        lambda **kwargs: dp.compare({"slope": (idata, model)}, **kwargs),
+    ):
+        for wrong in ("1", None, np.nan, True):
+            with pytest.raises(ValueError, match="epsilon must be a positive number"):
+                function(epsilon=wrong, delta=1e-6)
+        with pytest.raises(ValueError, match="delta must lie"):
+            function(epsilon=1, delta="x")
+        with pytest.raises(TypeError, match="delta is missing"):
+            function(epsilon=1)
+    with pytest.warns(dp.errors.NotPrivateWarning):
+        assert "NOT PRIVATE" in str(dp.check(idata, model, epsilon=np.inf))
+    with pytest.warns(dp.errors.WeakGuaranteeWarning, match="above 20"):
+        dp.check(idata, model, epsilon=50, delta=1e-6)

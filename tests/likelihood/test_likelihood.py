@@ -100,6 +100,9 @@ def test_what_potential_refuses():
         for value in (wrong, effect, np.zeros((2, 1))):
             with pytest.raises(ValueError, match=r"'level' has shape \(2,\), and was given"):
                 one.potential(effect=effect, level=value)
+        for value in ("b", object(), None):
+            with pytest.raises(TypeError, match="'effect' must be a variable or an array of numbers"):
+                one.potential(effect=value, level=[1.0, 2.0, 3.0])
         later = one.potential(effect=1, level=pm.Data("given", np.zeros(3)))
     with pytest.raises(AssertionError, match="SpecifyShape"):
         later.eval()

@@ -9,10 +9,12 @@ import pytest
 import xarray as xr
 
 import pymc_dp as dp
+from pymc_dp.errors import WeakGuaranteeWarning
 from pymc_dp.likelihood.draws import draw
 from pymc_dp.likelihood.mixtures import Message
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.records.model import RecordModel
+from pymc_dp.releasing import Opened
 
 N = 1000
 QUIET = {"progressbar": False, "cores": 1}
@@ -100,6 +102,24 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
         dp.release_likelihood(made, epsilon=1, neighboring_relation="add_remove", public_n=1000)
     with pytest.raises(ValueError, match="privacy unit"):
         dp.release_likelihood(made, epsilon=1, ledger=ledger, privacy_unit=np.arange(N) // 2)
+    for name, values in {
+        "return_inferencedata": [False, None],
+        "var_names": [["nope"], "beta"],
+        "nuts_sampler": ["foo", 3],
+        "cores": [0, "a"],
+        "model": [3],
+    }.items():
+        for value in values:
+            with pytest.raises((TypeError, ValueError), match=name):
+                dp.sample(20, **{"epsilon": 1, "model": made, "ledger": ledger, **QUIET, name: value})
+    for public_n in (0, -1, np.inf, np.nan, "x", 1e-9, True):
+        with pytest.raises(ValueError, match="public_n must be a finite number"):
+            dp.release_likelihood(
+                made, epsilon=1, delta=1e-6, neighboring_relation="add_remove", public_n=public_n
+            )
+    for delta in ("x", np.nan, 0):
+        with pytest.raises(ValueError, match="delta must lie"):
+            dp.release_likelihood(made, epsilon=1, delta=delta)
     other = SimpleNamespace(privacy_unit=None, records=lambda model, **settings: RecordModel(model))
     for data in (other, "visits.db"):
         with pytest.raises(TypeError, match="data= takes"):
@@ -107,6 +127,38 @@ def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     with made, pytest.raises(TypeError, match="data= takes"):
         dp.DPPenaltyMH(epsilon=1, delta=1e-6, lipschitz=1, data="visits.db")
     assert not ledger.entries()
+
+
+def test_whatever_fails_after_payment_carries_the_likelihood(tmp_path):
+    """Of complex numbers there is no R-hat."""
+    ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
+    with pm.Model():
+        mean = pm.Normal("mean")
+        pm.Deterministic("z", mean.astype("complex128"))
+        pm.Normal("y", mean, 1, observed=np.linspace(-1, 1, N))
+        with pytest.raises(dp.errors.NotSampledError, match="could not be looked at") as caught:
+            dp.sample(100, tune=50, chains=4, epsilon=1, ledger=ledger, **QUIET)
+    assert isinstance(caught.value.likelihood, dp.Likelihood) and len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize(
+    "epsilon, delta, said", [(30, 1e-6, "above 20"), (1, 0.5, "not below 1 / n"), (1, 1e-6, "")]
+)
+def test_a_weak_guarantee_is_said_at_every_door(made, epsilon, delta, said, monkeypatch):
+    """Before a row is used, with the words that a step has."""
+
+    def stop(*args):
+        raise InterruptedError
+
+    monkeypatch.setattr(Opened, "search", stop)
+    with made:
+        for call in (dp.release_likelihood, dp.sample, dp.DPNUTS):
+            with warnings.catch_warnings(record=True) as caught, pytest.raises(InterruptedError):
+                warnings.simplefilter("always")
+                call(epsilon=epsilon, delta=delta)
+            texts = [str(one.message) for one in caught if one.category is WeakGuaranteeWarning]
+            assert [said in text for text in texts] == [True] * bool(said)
+            assert all(one.filename == __file__ for one in caught if one.category is WeakGuaranteeWarning)
 
 
 def of_start(initval):

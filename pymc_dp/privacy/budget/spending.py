@@ -71,10 +71,14 @@ class Spending:
         debug_seed: int | None = None,
     ):
         check_ledger(ledger, neighboring_relation)
-        if delta is None and ledger is None:
-            raise TypeError("delta is missing: give it, or a ledger, whose delta is then taken.")
-        self.delta = float(ledger.delta if delta is None and ledger is not None else delta)  # type: ignore[arg-type]
-        check_target(epsilon, self.delta)
+        if delta is None and ledger is not None:
+            delta = ledger.delta
+        if delta is None:
+            if epsilon != math.inf:
+                raise TypeError("delta is missing: give it, or a ledger, whose delta is then taken.")
+            delta = 1e-6  # any: nothing is promised
+        check_target(epsilon, delta)
+        self.delta = float(delta)
         check_relation(neighboring_relation)
         if not (all(share > 0 for share in shares) and math.fsum(shares) <= 1 + 1e-12):
             raise ValueError("shares of the budget are positive, and add up to at most 1.")
