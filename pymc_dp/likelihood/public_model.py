@@ -205,7 +205,8 @@ class PublicModel:
         self.parts = _parts(records, free, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
         spreads = records.coordinates.spreads
-        phi = [_on_its_scale(source, free) for source in sources]
+        whole = records.coordinates.replaced
+        phi = [source if source in whole else _on_its_scale(source, free) for source in sources]
         phi = [spreads[v].coordinate(x) if v in spreads else x for v, x in zip(sources, phi, strict=True)]
         pairs = zip(self.parts, sources, strict=True)
         each = [(spreads.get(source), k) for part, source in pairs for k in range(part.size)]
@@ -295,7 +296,7 @@ def _parts(
         if source in seen.spreads:
             own = said = seen.spreads[source].in_words(known[source])
         elif source in known:
-            transform = free[known[source]].transform
+            transform = None if source in seen.replaced else free[known[source]].transform
             own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
             said = known[source] if transform is None else f"{transform.name}({known[source]})"
         names.append(own or said)

@@ -4,11 +4,12 @@ In ``level = mean + tau * z; y ~ Bernoulli(logit(level[group] + x beta))`` the l
 phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean, log tau, z, beta) it is not.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import numpy as np
 import pytensor.tensor as pt
+from pymc.distributions.transforms import ZeroSumTransform
 from pymc.logprob.basic import transformed_conditional_logp
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
@@ -19,7 +20,7 @@ from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
 from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
-from pymc_dp.records.public_nodes import PublicNodes
+from pymc_dp.records.public_nodes import PublicNode, PublicNodes
 from pymc_dp.records.spreads import Spread, find_spreads
 from pymc_dp.records.sums import Points
 
@@ -125,6 +126,9 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     phi is not used if it has more entries than there are parameters; with as many, only if it bends without a
     change of volume, as a shear does: otherwise it is another scale of the parameters, and no better.
 
+    Numbers that sum to zero are all in phi, and count as one less: records look them up by group, which
+    nothing would show of the fewer numbers that a sampler has, each a mean of all groups' with other weights.
+
     Parameters
     ----------
     records : RecordModel
@@ -138,40 +142,63 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     **Privacy.** A function of the graph, of shapes and of the public start: no value of a record is read.
     Any choice is valid: clips and noise do not depend on how well phi is chosen.
     """
-    theta, identity = records._theta, parameters(records)
-    free = dict(zip(records.value_vars, records.reading.opaque.free, strict=True))
+    identity, reading = parameters(records), records.reading
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
-    reading = records.reading
     observed, free_rvs, types = reading.generative()
     nodes = PublicNodes(observed, free_rvs, types, sizes)()
     if nodes is None:
         return identity
+    transforms = reading.opaque.transforms
+    # Of tables that have a sum in each row groups are not alike, and searches found less of them so.
+    vectors = [rv for rv in reading.opaque.free.values() if rv.type.ndim == 1]
+    sums = {rv for rv in vectors if isinstance(transforms[rv], ZeroSumTransform)}
+    chosen = _with_nodes(records, nodes, sums, sizes)
+    if chosen is None and nodes and sums:
+        chosen = _with_nodes(records, [], sums, sizes)
+    return chosen or identity
+
+
+def _with_nodes(
+    records: Points, nodes: Sequence[PublicNode], sums: Set[Variable], sizes: Set[int]
+) -> Coordinates | None:
+    """Coordinates of these nodes and of what else is read; None where they are no better than parameters.
+
+    Of `sums`, variables that sum to zero, those that are read are nodes as well.
+    """
+    theta, reading = records._theta, records.reading
+    free = dict(zip(records.value_vars, reading.opaque.free, strict=True))
     terms = reading.terms  # without nodes phi is the parameters that they read
-    inputs = [node.public.type() for node in nodes]
-    replaced = {node.read: node.given(v) for node, v in zip(nodes, inputs, strict=True)}
-    publics: list[Variable] = []
-    if nodes:
-        try:
+    try:
+        if nodes:
+            terms = terms_given(reading.opaque, {node.read: node.given(node.public.type()) for node in nodes})
+        read = set(ancestors(terms))
+        summed = [v for v in records.value_vars if v in read and reading.opaque.free[free[v]] in sums]
+        nodes = [*nodes, *(PublicNode(rv, rv) for rv in (reading.opaque.free[free[v]] for v in summed))]
+        inputs = [node.public.type() for node in nodes]
+        replaced = {node.read: node.given(v) for node, v in zip(nodes, inputs, strict=True)}
+        if nodes:
             terms = terms_given(reading.opaque, replaced)
-            publics = reading.opaque.on_values([node.public for node in nodes])
-        except Exception:  # PyMC derives no density from the changed graph
-            return identity
+        publics = reading.opaque.on_values([node.public for node in nodes])
+    except Exception:  # PyMC derives no density from the changed graph
+        return None
     read = set(ancestors(terms))
     shapes = {v: shape for v, shape in records.shapes_of_values.items() if v in read}
     if not nodes and len(shapes) == len(records.value_vars):
-        return identity
+        return None
     parts = records._on_vector([*shapes, *publics])
     sized = gate.compile_graph([theta], parts[len(shapes) :], private=(), mode=gate.PLAIN_MODE)
     found = [np.shape(value) for value in sized(records._start)]
     if any(sizes & set(shape) for shape in found):
-        return identity
+        return None
     shapes |= dict(zip(inputs, found, strict=True))
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
-    if not 0 < p <= records.d or (not nodes and p == records.d):
-        return identity
+    own = sum(np.prod(records.shapes_of_values[v], dtype=int) for v in summed)
+    held = int(sum(np.prod(shape, dtype=int) for shape in found[len(found) - len(summed) :]) - own)
+    if not 0 < p - held <= records.d or (not nodes and p == records.d):
+        return None
     if nodes and not reading.are_rows(terms):
-        return identity
+        return None
     vector = pt.vector("phi", shape=(p,), dtype="float64")
     of_theta = pt.specify_shape(
         pt.concatenate([pt.atleast_1d(pt.as_tensor(part)).ravel() for part in parts]), (p,)
@@ -188,8 +215,15 @@ def likelihood_coordinates(records: Points) -> Coordinates:
         spreads = _spreads(records, sources)
         chosen = Coordinates(theta, vector, of_theta, places, terms, shapes, sources, replaced, spreads)
     except ModelRefusedError:  # an Op on the way has no derivative
-        return identity
-    return chosen if p < records.d or _is_shear(chosen, records._start) else identity
+        return None
+    # Sums alone are a linear function of the parameters; what they are multiplied with has their sum.
+    better = (
+        p - held < records.d
+        or len(summed) == len(nodes)
+        or (sums and _rank(chosen, records._start) < records.d)
+        or _is_shear(chosen, records._start)
+    )
+    return chosen if better else None
 
 
 def parameters(records: Points) -> Coordinates:
@@ -225,7 +259,7 @@ def terms_given(
     With `outcomes`, of these observed variables alone, with other variables in the place of their values.
     """
     values = opaque.values | dict(outcomes or {})
-    rvs = list(opaque.rvs.values())
+    rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     terms = transformed_conditional_logp(
         [clones[rv] for rv in outcomes or opaque.observed.values()],
@@ -235,6 +269,12 @@ def terms_given(
     return graph.flatten(terms)
 
 
+def _rank(coordinates: Coordinates, start: np.ndarray) -> int:
+    """In how many directions coordinates move near the start."""
+    slopes = coordinates.jacobian(start + 0.5 * np.random.default_rng(0).normal(size=start.size))
+    return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
+
+
 def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:
     """Whether derivatives are not the same everywhere, and their determinant is."""
     rng = np.random.default_rng(0)
@@ -242,6 +282,7 @@ def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:
     slopes = np.array([coordinates.jacobian(point) for point in points])
     if not np.all(np.isfinite(slopes)):
         return False
-    volumes = np.abs(np.linalg.det(slopes))
+    # The determinant's square, also of more coordinates than parameters.
+    volumes = np.linalg.det(slopes.swapaxes(1, 2) @ slopes)
     curved = not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12)
     return curved and bool(volumes[0] > 0) and np.allclose(volumes, volumes[0], rtol=1e-9)

@@ -98,7 +98,7 @@ def given(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable])
 
 
 def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
-    rvs = list(opaque.rvs.values())
+    rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     node = clones[rv].owner
     tensors = [v for v in node.inputs if not isinstance(v.type, RandomType)]

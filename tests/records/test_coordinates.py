@@ -9,6 +9,8 @@ import pytest
 from pytensor.graph.replace import clone_replace
 
 from benchmarks import models
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
 
@@ -129,6 +131,24 @@ def two_outcomes():
     return model
 
 
+def sums_to_zero(kind):
+    """All entries are looked up, which are one more than the parameters."""
+
+    def model():
+        group, x, y = data()
+        with pm.Model() as model:
+            tau, beta = pm.HalfNormal("tau"), pm.Normal("beta", shape=2)
+            own = pm.ZeroSumNormal("own", 1 if kind == "times" else tau, shape=GROUPS)
+            if kind == "with a shear":
+                other = pm.Normal("other")
+                pm.Bernoulli("second", logit_p=x[:, 1] * (other + beta[0] ** 2), observed=y)
+            effect = tau * own[group] if kind == "times" else own[group]
+            pm.Bernoulli("y", logit_p=x @ beta + effect, observed=y)
+        return model
+
+    return model
+
+
 # Model, and p; None for the parameters themselves.
 MODELS = {
     "banana": (lambda: models.banana(2, N).model, 2),
@@ -146,10 +166,13 @@ MODELS = {
     "spread over records": (spread_over_records, 1),
     "whole numbers": (whole_numbers, 1),
     "mixture": (normal_mixture, None),
+    "sums to zero": (sums_to_zero("alone"), 7),
+    "sums to zero, times a scale": (sums_to_zero("times"), 7),
+    "sums to zero, with a shear": (sums_to_zero("with a shear"), 8),
 }
 
 
-QUICK = ("banana", "in one line", "linear", "whole numbers")
+QUICK = ("banana", "in one line", "linear", "whole numbers", "sums to zero")
 NAMES = [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in MODELS]
 
 
@@ -217,3 +240,15 @@ def test_a_product_of_parameters_has_two_derivatives(length):
     assert seen.size == 1
     np.testing.assert_allclose(seen(theta), theta[-1] * np.exp(theta[:-1].sum()))
     np.testing.assert_allclose(seen.jacobian(theta)[0, :-1], seen(theta)[0])
+
+
+def test_entries_that_sum_to_zero_are_looked_up_and_stay_what_they_are_in_the_model():
+    records = RecordModel(sums_to_zero("alone")(), verify=False)
+    np.testing.assert_array_equal(records.twins.lookups[0], 2 + np.arange(GROUPS)[:, None])
+    part = PublicModel(records)
+    assert [one.name for one in part.parts] == ["beta", "own"]
+    prior = approximate_prior(part, np.zeros(7))
+    covariance = np.linalg.inv(prior.precision)[2:, 2:]
+    alone = np.trace(covariance) / GROUPS
+    assert covariance.sum() / GROUPS < 1e-3 * alone < 1e-3
+    np.testing.assert_allclose(np.linalg.eigvalsh(covariance)[1:], alone * GROUPS / (GROUPS - 1), rtol=0.2)
