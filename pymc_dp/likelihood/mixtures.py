@@ -21,10 +21,6 @@ _UNKNOWN = 100.0
 # The least and the most that is taken for one.
 _LEAST = 1e-100
 _MOST = 1e100
-# Variance in a direction in which no draw moves, over that of coordinates.
-_STILL = 1e-4
-# Singular values of draws below this part of the largest are zero.
-_NO_MOVE = 1e-11
 # What is told of a direction is not further from what is believed of it, in standard deviations.
 _GUESSED = 3.0
 
@@ -68,10 +64,6 @@ class Normal(NamedTuple):
         kept = 0.98
         correlation = kept * covariance / np.outer(root, root)
         np.fill_diagonal(correlation, 1.0)
-        # But where no draw moves, as numbers that sum to zero do not together, nothing has to be found.
-        still = _still(draws / spread)
-        within = np.eye(len(still)) - still @ still.T
-        correlation = within @ correlation @ within + _STILL * still @ still.T
         precision = np.linalg.inv(correlation) / np.outer(spread, spread)
         return cls(0.5 * (precision + precision.T), middle, draws)
 
@@ -198,23 +190,6 @@ class Mixture(NamedTuple):
         informations = back @ (values / (1 + values) * back.swapaxes(1, 2))
         turned = vectors.swapaxes(1, 2) @ root.swapaxes(1, 2) @ self.vectors[:, :, None]
         return Mixture(symmetric(informations), (back @ (turned / (1 + values)))[:, :, 0], self.weights)
-
-
-def _still(draws: np.ndarray) -> np.ndarray:
-    """Directions, shape (p, k), in which no two draws, shape (m, p), differ, though coordinates do.
-
-    None where there are too few draws to tell.
-    """
-    apart = np.diff(draws[np.isfinite(draws).all(axis=1)], axis=0)
-    moves = np.flatnonzero(np.any(apart != 0, axis=0))
-    if not 0 < len(moves) < len(apart) // 2:
-        return np.zeros((draws.shape[1], 0))
-    # Each of length one: a prior with heavy tails has draws beside which all others are small.
-    length = np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), _TINY)
-    _, values, axes = np.linalg.svd(apart[:, moves] / length, full_matrices=False)
-    still = np.zeros((draws.shape[1], int(np.sum(values <= _NO_MOVE * values[0]))))
-    still[moves] = axes[values <= _NO_MOVE * values[0]].T
-    return still
 
 
 def symmetric(matrices: np.ndarray) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.transforms import ZeroSumTransform
 from pymc.logprob.basic import transformed_conditional_logp
+from pymc.logprob.transforms import LogTransform
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -126,6 +127,8 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     phi is not used if it has more entries than there are parameters; with as many, only if it bends without a
     change of volume, as a shear does: otherwise it is another scale of the parameters, and no better.
 
+    What is positive as it is made, a product or quotient of positive variables, is in phi by its logarithm.
+
     Numbers that sum to zero are all in phi, and count as one less: records look them up by group, which
     nothing would show of the fewer numbers that a sampler has, each a mean of all groups' with other weights.
 
@@ -146,13 +149,12 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     # Where n is private the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
     observed, free_rvs, types = reading.generative()
-    nodes = PublicNodes(observed, free_rvs, types, sizes)()
+    transforms = reading.opaque.transforms
+    positive = [rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], LogTransform)]
+    nodes = PublicNodes(observed, free_rvs, types, sizes, positive)()
     if nodes is None:
         return identity
-    transforms = reading.opaque.transforms
-    # Of tables that have a sum in each row groups are not alike, and searches found less of them so.
-    vectors = [rv for rv in reading.opaque.free.values() if rv.type.ndim == 1]
-    sums = {rv for rv in vectors if isinstance(transforms[rv], ZeroSumTransform)}
+    sums = {rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], ZeroSumTransform)}
     chosen = _with_nodes(records, nodes, sums, sizes)
     if chosen is None and nodes and sums:
         chosen = _with_nodes(records, [], sums, sizes)

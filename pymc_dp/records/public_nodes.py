@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
+import pytensor.tensor as pt
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
-from pytensor.scalar.basic import Reciprocal, TrueDiv
+from pytensor.scalar.basic import Exp, Mul, Reciprocal, Sqrt, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
@@ -30,14 +32,19 @@ class PublicNode(NamedTuple):
         `public` itself, or what equals ``public[index]`` for an index with one entry a record.
     gather : Apply or None
         The node that takes such rows (of another variable).
+    logarithm : bool
+        Whether `public` is the logarithm of that.
     """
 
     public: Variable
     read: Variable
     gather: Apply | None = None
+    logarithm: bool = False
 
     def given(self, value: Variable) -> Variable:
         """What to put in the place of `read` when `value` is put in that of `public`."""
+        if self.logarithm:
+            value = pt.exp(value)
         if self.gather is None:
             return value
         return self.gather.op.make_node(value, *self.gather.inputs[1:]).outputs[0]
@@ -54,10 +61,12 @@ class PublicNodes:
         Of the graph between them.
     sizes : set of int
         Lengths of an axis that mark records.
+    positive : set of Variable, optional
+        Of `free`, those whose logarithm a sampler has: so of their products.
 
     Notes
     -----
-    **Privacy.** Looks at Ops, types and static shapes, at no value.
+    **Privacy.** Looks at Ops, types and static shapes, and at whether public constants are above zero.
     """
 
     def __init__(
@@ -66,8 +75,9 @@ class PublicNodes:
         free: Sequence[Variable],
         types: Mapping[Variable, RowType],
         sizes: set[int],
+        positive: Iterable[Variable] = (),
     ):
-        self._observed, self._free = list(observed), set(free)
+        self._observed, self._free, self._above_zero = list(observed), set(free), set(positive)
         self._parameters: set[Variable] = set(self._free)
         # What reads records, has their length, or is random.
         self._private: set[Variable] = set(self._observed)
@@ -102,12 +112,32 @@ class PublicNodes:
     def _public(self, variable: Variable) -> PublicNode | None:
         if variable not in self._private:
             source = self._source(variable)
-            return None if self._has_quotient(source) else PublicNode(source, source)
+            node = self._on_its_scale(PublicNode(source, source))
+            return node if node.logarithm or not self._has_quotient(source) else None
         if isinstance(variable.owner.op, Elemwise) and len(self._of_parameters(variable)) > 1:
             gathered = self._gathered(variable)
             if gathered is not None:
-                return PublicNode(gathered[0], variable, gathered[1])
+                return self._on_its_scale(PublicNode(gathered[0], variable, gathered[1]))
         return None
+
+    def _on_its_scale(self, node: PublicNode) -> PublicNode:
+        """A node that is made as a positive number by its logarithm, as a positive free variable is."""
+        if node.public in self._free or not self._is_positive(node.public):
+            return node
+        return node._replace(public=pt.log(node.public), logarithm=True)
+
+    def _is_positive(self, variable: Variable) -> bool:
+        if variable in self._above_zero:
+            return True
+        if isinstance(variable, Constant):
+            return bool(np.all(np.asarray(variable.data) > 0))
+        node = None if variable in self._free else variable.owner
+        if node is None or not isinstance(node.op, _ENTRYWISE):
+            return False
+        if not isinstance(node.op, Elemwise):
+            return self._is_positive(node.inputs[0])
+        made = isinstance(node.op.scalar_op, Mul | TrueDiv | Reciprocal | Sqrt)
+        return isinstance(node.op.scalar_op, Exp) or (made and all(map(self._is_positive, node.inputs)))
 
     def _has_quotient(self, variable: Variable) -> bool:
         """Division by a parameter: how distributions compute their own from others, far from quadratic."""
