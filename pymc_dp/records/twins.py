@@ -11,8 +11,11 @@ from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import numpy as np
+from pymc.distributions.discrete import DiscreteUniformRV
 from pytensor.compile.sharedvalue import SharedVariable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.tensor.random import basic as distributions
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
@@ -29,6 +32,15 @@ from pymc_dp.records.units import chunks_of
 _ROWS = 4096
 # Numbers of their scores, at most: they stay in the cache.
 _NUMBERS = 2**17
+
+# Laws by which parameters of theirs nothing is beyond: their places.
+_BOUNDS = {
+    distributions.UniformRV: (0, 1),
+    DiscreteUniformRV: (0, 1),
+    distributions.TriangularRV: (0, 2),
+    distributions.ParetoRV: (1,),
+}
+_MOVES = "a bound of its distribution depends on a parameter"
 
 
 class TermScores(NamedTuple):
@@ -151,6 +163,7 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
+        self.unlike |= {name: _MOVES for name, rv in observed.items() if self._has_moving_bound(rv)}
         self._note()
 
     @cached_property
@@ -222,6 +235,13 @@ class Twins:
                 else:
                     whole[np.ravel(piece.columns)] = True
         return whole, looked_up
+
+    def _has_moving_bound(self, rv: Variable) -> bool:
+        """Whether scores tell nothing of a parameter: outcomes are within it, and as likely everywhere."""
+        op, opaque = rv.owner.op, self._records.reading.opaque
+        bounds = [op.dist_params(rv.owner)[k] for k in _BOUNDS.get(type(op), ())]
+        read = ancestors(bounds, blockers=list(opaque.observed.values()))
+        return not set(opaque.free.values()).isdisjoint(read)
 
     def _find_draws(self, names: Sequence[str]) -> dict[str, Draw]:
         """Of variables that are drawn together; one that has no draw leaves the others without."""
@@ -307,6 +327,14 @@ class Twins:
 def check_generative(unlike: Mapping[str, str]) -> None:
     """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
     for name, why in sorted(unlike.items()):
+        if why == _MOVES:
+            raise ModelRefusedError(
+                f"Of observed variable {name!r} {why}.",
+                "how far outcomes reach tells of it, and not how each one pulls, which is all that is "
+                "released: the result would be wrong.",
+                "take a distribution without a sharp bound, or a public bound. A step, as "
+                "dp.sample(step=dp.DPPenaltyMH(...)), evaluates the likelihood as it is.",
+            )
         raise ModelRefusedError(
             f"No outcomes can be drawn for observed variable {name!r}: {why}.",
             "its records are compared with outcomes that the model itself draws; without these, clipping "

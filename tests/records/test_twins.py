@@ -8,12 +8,15 @@ from operator import call
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.variable import TensorConstant
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.scores_at import ScoresAt
+from pymc_dp.records.twins import check_generative
 from tests.own_process import printed
 from tests.records.generative import models
 from tests.records.small_shapes import KINDS
@@ -274,6 +277,30 @@ def test_what_does_not_say_how_it_is_drawn():
     assert not trusted.twins.unlike
     scores = collected(trusted, np.zeros(1), 200)[0]
     assert zero_mean(scores[1:].reshape(-1, 1)) < FAR
+
+
+@pytest.mark.parametrize(
+    "law, params, moves",
+    [
+        (pm.Uniform, lambda m: (0, m), True),
+        (pm.DiscreteUniform, lambda m: (0, pt.cast(10 * m, "int64")), True),
+        (pm.Triangular, lambda m: (0, m, 0.5), True),
+        (pm.Pareto, lambda m: (2.0, m), True),
+        (pm.Pareto, lambda m: (m, 0.5), False),
+        (pm.Uniform, lambda m: (0, 2.0), False),
+    ],
+)
+def test_a_bound_that_depends_on_a_parameter_is_refused(law, params, moves):
+    """No score tells of it: a maximum of 3.25 was said to be 8.6."""
+    with pm.Model() as model:
+        m = pm.LogNormal("m", 1, 0.1)
+        pm.Normal("other", m, 1, observed=np.ones(60))
+        law("y", *params(m), observed=np.ones(60, dtype=int if law is pm.DiscreteUniform else float))
+    unlike = RecordModel(model, verify=False).twins.unlike
+    assert list(unlike) == ["y"] * moves
+    if moves:
+        with pytest.raises(ModelRefusedError, match="a bound of its distribution depends on a parameter"):
+            check_generative(unlike)
 
 
 def test_a_trusted_draw_by_covariates_of_its_record():
