@@ -273,7 +273,8 @@ def terms_given(
 
 def _rank(coordinates: Coordinates, start: np.ndarray) -> int:
     """In how many directions coordinates move near the start."""
-    slopes = coordinates.jacobian(start + 0.5 * np.random.default_rng(0).normal(size=start.size))
+    rng = np.random.default_rng(0)
+    slopes = coordinates.jacobian(start + 0.5 * rng.normal(size=start.size))
     return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
 
 
