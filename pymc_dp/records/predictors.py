@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 import numba
 import numpy as np
 import pytensor.tensor as pt
+from numpy.typing import ArrayLike
 from pytensor.compile.executor import Function
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
@@ -58,6 +59,9 @@ class Piece(NamedTuple):
     other: Variable | None
     sign: int
 
+
+# Large real numbers of made-up records, over their size.
+_SPREAD = (-1.0, -0.4, 0.01, 0.3, 1.0)
 
 #: A piece, and its matrix or positions for some records.
 type WithData = tuple[Piece, np.ndarray | None]
@@ -210,17 +214,30 @@ def _tried(
     records: Mapping[Variable, int],
     roots: Mapping[Variable, int],
 ) -> Iterator[list[np.ndarray]]:
-    """What it gives for made-up records, near zero and far out, at two points.
+    """What it gives for made-up records at two points.
 
-    Other numbers than real ones are 0, 1 and 2.
+    Of each array in turn there are large numbers as well, of both signs where they are real ones: what a
+    record does not reach, beyond some number, would not show.
     """
-    made = made_up(records, roots)
-    for values, axis in zip(made, records.values(), strict=True):
-        if values.dtype.kind in "iu":
-            np.moveaxis(values, axis, -1)[...] = [0, 1, 2, 1, 0]
-    far = [20 * values - 8 if values.dtype.kind == "f" else values for values in made]
-    for moved, some in product((0.0, 0.1), (made, far)):
-        yield guarded(function, *(part + moved for part in parts.values()), *some)
+    rng, made, tried = np.random.default_rng(0), [], []
+    for values, axis in zip(made_up(records, roots), records.values(), strict=True):
+        some = [0, 1, 2, 1, 0] if values.dtype.kind in "iu" else np.moveaxis(values, axis, -1)
+        made.append(_by_axis(values, axis, some))
+    for k, axis in enumerate(records.values()):
+        whole = made[k].dtype.kind in "iu"
+        sizes, large = ((1, -1), [3, 7, 40, 120, 100]) if whole else ((1e1, 1e3, 1e5, 1e8), _SPREAD)
+        others = (_by_axis(made[k], axis, size * np.array(large)) for size in sizes)
+        tried += [[*made[:k], other, *made[k + 1 :]] for other in others]
+    for moved, some in product((0.0, 0.1), [made, *tried]):
+        point = (part + moved * rng.uniform(0.5, 1.5, np.shape(part)) for part in parts.values())
+        yield guarded(function, *point, *some)
+
+
+def _by_axis(like: np.ndarray, axis: int, values: ArrayLike) -> np.ndarray:
+    """An array like this one, with these values along an axis."""
+    found = np.empty_like(like)
+    np.moveaxis(found, axis, -1)[...] = values
+    return found
 
 
 def _alike(derivatives: np.ndarray) -> list[tuple[int, int]]:

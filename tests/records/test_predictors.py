@@ -83,6 +83,46 @@ def test_weights_that_are_functions_of_coordinates():
     assert {tuple(np.ravel(q.columns)) for q in found.pieces} == {(0, 1, 2, 3), (4,)}
 
 
+YEARS, AGES = np.linspace(1990.0, 2020.0, 60), np.arange(60) % 90
+
+
+@pytest.mark.parametrize(
+    "seen",
+    [
+        lambda: pt.lt(pm.Data("age", AGES.astype(float)), 65),
+        lambda: pt.lt(pm.Data("age", AGES), 65),
+        lambda: pt.gt(pm.Data("change", YEARS - 2005), -3),
+        lambda: pt.ge(pm.Data("year", -YEARS), -2010),
+        lambda: pt.clip(pm.Data("year", YEARS), 0.0, 1.0),
+        lambda: 1.0,  # control: such a number is added to the cutpoints
+    ],
+    ids=["age", "whole age", "change", "year", "clipped", "all"],
+)
+def test_what_only_some_records_are_added_to_is_no_sum(seen):
+    """Made-up records are to be on both sides of a bound, wherever it is."""
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        ordered = pm.distributions.transforms.ordered
+        cuts = pm.Normal("cuts", 0, 2, shape=2, transform=ordered, initval=[-1, 1])
+        inside = seen()
+        pm.OrderedLogistic(
+            "y", pm.Normal("b") * inside + np.zeros(60), cuts, observed=rng.integers(3, size=60)
+        )
+    found = predictors_of(RecordModel(model, verify=False))
+    together = len({first for first, _ in found.alike}) < found.size
+    assert together == (inside == 1.0 if isinstance(inside, float) else False)
+
+
+def test_factors_of_groups_are_sums_of_logarithms():
+    rng = np.random.default_rng(0)
+    with pm.Model() as model:
+        one, other = pm.Gamma("one", 2, 2, shape=5), pm.Gamma("other", 2, 2, shape=3)
+        mean = one[rng.integers(5, size=150)] * other[rng.integers(3, size=150)]
+        pm.Poisson("y", mean, observed=rng.poisson(2, size=150))
+    found = predictors_of(compare(model))
+    assert found.alike == [(0, 1), (0, 1)]
+
+
 def test_derivatives_that_are_alike():
     rng = np.random.default_rng(0)
     one, other = rng.normal(size=(2, 10))
