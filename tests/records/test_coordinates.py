@@ -281,3 +281,12 @@ def test_a_positive_product_is_seen_by_its_logarithm():
     assert PublicModel(records).parts[1].name == "log(first * by_group)"
     (found,) = records.twins.lookups
     np.testing.assert_array_equal(np.sort(found, axis=1), np.arange(2 * GROUPS).reshape(2, GROUPS).T)
+
+
+def test_numbers_that_sum_to_zero_count_as_one_less():
+    """Where nothing else is a parameter, they are more than there are parameters."""
+    with pm.Model() as model:
+        u = pm.ZeroSumNormal("u", 1.0, shape=5)
+        pm.Normal("y", u[np.arange(60) % 5], 1.0, observed=np.zeros(60))
+    seen = RecordModel(model, verify=False).coordinates
+    assert seen.size == 5 and [name for name, _ in seen.names] == ["u"]
