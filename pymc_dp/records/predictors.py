@@ -6,15 +6,13 @@ its own, a one at its group, a one at a parameter that all records share, or a s
 is ``sum_a F_a x_a``: k numbers instead of p.
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import product
 from typing import NamedTuple, cast
 
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from numpy.typing import ArrayLike
-from pytensor.compile.executor import Function
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -29,7 +27,6 @@ from pymc_dp.records.derivatives import NotStructuredError, jacobian, numbers_a_
 from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
 from pymc_dp.records.row_products import multiply
 from pymc_dp.records.sums import guarded
-from pymc_dp.records.verification import made_up
 
 # What takes numbers of an input and changes none; or puts constants beside them.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
@@ -60,9 +57,6 @@ class Piece(NamedTuple):
     sign: int
 
 
-# Large real numbers of made-up records, over their size.
-_SPREAD = (-1.0, -0.4, 0.01, 0.3, 1.0)
-
 #: A piece, and its matrix or positions for some records.
 type WithData = tuple[Piece, np.ndarray | None]
 
@@ -88,7 +82,8 @@ class Predictors(NamedTuple):
         Where parameters and records meet: a piece for each place.
     alike : list of tuple of int
         For each predictor the first one of which its derivatives are those of any record, up to a sign, and
-        that sign: of ``cutpoint - mean`` each by itself.
+        that sign. Of ``cutpoints - mean``, where the graph has just this difference, a coordinate that is
+        added to all cutpoints has those of the mean, with the other sign.
     """
 
     pieces: list[Piece]
@@ -186,13 +181,45 @@ def _found(
                 raise NotStructuredError
         if meeting.kind != "lookup" and np.any(where < 0):
             raise NotStructuredError
-    joint = [None if k in bent else own for k, own in enumerate(added(made.rows, made.inputs))]
-    kept, made = _assembled(made, met.meetings, places, sizes[: len(first)], joint)
-    derivatives = [
-        np.hstack([found[k].reshape(len(found[k]), -1) for k in kept])
-        for found in _tried(function, parts, met.records, roots)
-    ]
-    return made._replace(alike=_alike(np.vstack(derivatives)))
+    joint = added(made.rows, made.inputs)
+    starts, made = _assembled(
+        made,
+        met.meetings,
+        places,
+        sizes[: len(first)],
+        [None if k in bent else own for k, own in enumerate(joint)],
+    )
+    moved = {k: _moves_all(met.meetings[k].parameter, columns, parts, places[k]) for k in bent}
+    alike = [(k, 1) for k in range(made.size)]
+    for k, j in product(bent, [j for j in range(len(joint)) if j not in bent and sizes[j] == 1]):
+        own, other, shift = joint[k], joint[j], moved[k]
+        if shift is not None and own is not None and other is not None and own.total == other.total:
+            first_of, second = sorted((starts[j], starts[k] + shift))
+            alike[second] = (first_of, own.sign * other.sign)
+    return made._replace(alike=alike)
+
+
+def _moves_all(
+    parameter: Variable,
+    columns: Mapping[Variable, slice],
+    parts: Mapping[Variable, np.ndarray],
+    places: np.ndarray,
+) -> int | None:
+    """Which of the coordinates of a parameter is added to all its numbers, as the first one of cutpoints."""
+    function = gate.compile_graph(list(parts), parameter, private=(), mode=gate.PLAIN_MODE)
+    rng, found = np.random.default_rng(0), set(range(len(places)))
+    for size in (0.1, 1.0, 3.0, 10.0, 30.0):
+        point = {v: size * rng.normal(size=np.shape(part)) for v, part in parts.items()}
+        before = guarded(function, *point.values())
+        for k in list(found):
+            flat = {v: np.array(values) for v, values in point.items()}
+            for v, place in columns.items():
+                if place.start <= places[k] < place.stop:
+                    flat[v].reshape(-1)[places[k] - place.start] += size
+            moved = guarded(function, *flat.values()) - before
+            if not np.all(np.abs(moved - size) <= 1e-9 * (size + np.abs(before))):
+                found.discard(k)
+    return min(found, default=None)
 
 
 def _by_coordinates(
@@ -208,62 +235,6 @@ def _by_coordinates(
     return pt.dot(adjoint.reshape((adjoint.shape[0], -1)), slope), np.concatenate(numbers)
 
 
-def _tried(
-    function: Function,
-    parts: Mapping[Variable, np.ndarray],
-    records: Mapping[Variable, int],
-    roots: Mapping[Variable, int],
-) -> Iterator[list[np.ndarray]]:
-    """What it gives for made-up records at two points.
-
-    Of each array in turn there are large numbers as well, of both signs where they are real ones: what a
-    record does not reach, beyond some number, would not show.
-    """
-    rng, made, tried = np.random.default_rng(0), [], []
-    for values, axis in zip(made_up(records, roots), records.values(), strict=True):
-        some = [0, 1, 2, 1, 0] if values.dtype.kind in "iu" else np.moveaxis(values, axis, -1)
-        made.append(_by_axis(values, axis, some))
-    for k, axis in enumerate(records.values()):
-        whole = made[k].dtype.kind in "iu"
-        sizes, large = ((1, -1), [3, 7, 40, 120, 100]) if whole else ((1e1, 1e3, 1e5, 1e8), _SPREAD)
-        others = (_by_axis(made[k], axis, size * np.array(large)) for size in sizes)
-        tried += [[*made[:k], other, *made[k + 1 :]] for other in others]
-    for moved, some in product((0.0, 0.1), [made, *tried]):
-        point = (part + moved * rng.uniform(0.5, 1.5, np.shape(part)) for part in parts.values())
-        yield guarded(function, *point, *some)
-
-
-def _by_axis(like: np.ndarray, axis: int, values: ArrayLike) -> np.ndarray:
-    """An array like this one, with these values along an axis."""
-    found = np.empty_like(like)
-    np.moveaxis(found, axis, -1)[...] = values
-    return found
-
-
-def _alike(derivatives: np.ndarray) -> list[tuple[int, int]]:
-    """For each predictor the first of which its derivatives are those, up to a sign, and that sign.
-
-    Parameters
-    ----------
-    derivatives : ndarray, shape (m, k)
-        Of made-up records.
-    """
-    known = derivatives[np.isfinite(derivatives).all(axis=1)]
-    # Fewer show nothing.
-    enough, rounding = 4, 1e-9
-    found: list[tuple[int, int]] = []
-    for k, one in enumerate(known.T):
-        near = rounding * np.abs(one).max(initial=0.0)
-        same = [
-            (j, sign)
-            for j in range(k)
-            for sign in (1, -1)
-            if found[j] == (j, 1) and np.abs(one - sign * known[:, j]).max(initial=0.0) <= near
-        ]
-        found.append(same[0] if same and np.count_nonzero(one) >= enough else (k, 1))
-    return found
-
-
 def _assembled(
     made: Predictors,
     meetings: Sequence[Meeting],
@@ -271,9 +242,12 @@ def _assembled(
     sizes: Sequence[int],
     joint: Sequence[Summand | None],
 ) -> tuple[list[int], Predictors]:
-    """Give each meeting its predictors; those that are only ever added to each other are one."""
+    """Give each meeting its predictors, and say where they begin.
+
+    Those that are only ever added to each other are one.
+    """
     groups: dict[int, int] = {}
-    pieces, size = [], 0
+    pieces, starts, size = [], [], 0
     for k, (meeting, where) in enumerate(zip(meetings, places, strict=True)):
         own = joint[k]
         same = [j for j in groups if sizes[j] == sizes[k] and own is not None and _in_one_sum(joint[j], own)]
@@ -283,9 +257,10 @@ def _assembled(
         size += 0 if same else sizes[k]
         shape = (-1, sizes[k]) if meeting.kind == "product" else (-1,)
         pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other, sign))
+        starts.append(start)
     if size > 12:  # whole gradients are as good
         raise NotStructuredError
-    return list(groups), made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
+    return starts, made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 
 
 def _in_one_sum(one: Summand | None, other: Summand) -> bool:

@@ -12,7 +12,6 @@ from pytensor.tensor.blockwise import Blockwise
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import by_record
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.predictors import _alike
 from tests.records.derivatives import gradients_of, predictors_of
 from tests.records.families import families
 
@@ -83,56 +82,37 @@ def test_weights_that_are_functions_of_coordinates():
     assert {tuple(np.ravel(q.columns)) for q in found.pieces} == {(0, 1, 2, 3), (4,)}
 
 
-YEARS, AGES = np.linspace(1990.0, 2020.0, 60), np.arange(60) % 90
-
-
-@pytest.mark.parametrize(
-    "seen",
-    [
-        lambda: pt.lt(pm.Data("age", AGES.astype(float)), 65),
-        lambda: pt.lt(pm.Data("age", AGES), 65),
-        lambda: pt.gt(pm.Data("change", YEARS - 2005), -3),
-        lambda: pt.ge(pm.Data("year", -YEARS), -2010),
-        lambda: pt.clip(pm.Data("year", YEARS), 0.0, 1.0),
-        lambda: 1.0,  # control: such a number is added to the cutpoints
-    ],
-    ids=["age", "whole age", "change", "year", "clipped", "all"],
-)
-def test_what_only_some_records_are_added_to_is_no_sum(seen):
-    """Made-up records are to be on both sides of a bound, wherever it is."""
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("bound", [65, 2000, None])
+def test_what_only_some_records_are_added_to_is_no_sum(bound):
+    """Whether there is such a record is not known: with no bound they are added to all."""
+    rng, year = np.random.default_rng(0), np.arange(60) + 1980
     with pm.Model() as model:
         ordered = pm.distributions.transforms.ordered
         cuts = pm.Normal("cuts", 0, 2, shape=2, transform=ordered, initval=[-1, 1])
-        inside = seen()
-        pm.OrderedLogistic(
-            "y", pm.Normal("b") * inside + np.zeros(60), cuts, observed=rng.integers(3, size=60)
-        )
+        b = pm.Normal("b") + np.zeros(60)
+        inside = b if bound is None else b * pt.lt(pm.Data("year", year), bound)
+        pm.OrderedLogistic("y", inside, cuts, observed=rng.integers(3, size=60))
     found = predictors_of(RecordModel(model, verify=False))
-    together = len({first for first, _ in found.alike}) < found.size
-    assert together == (inside == 1.0 if isinstance(inside, float) else False)
+    assert (len({first for first, _ in found.alike}) < found.size) == (bound is None)
 
 
-def test_factors_of_groups_are_sums_of_logarithms():
-    rng = np.random.default_rng(0)
+@pytest.mark.parametrize("kind", ["factors", "largest", "occupancy", "year", "sum"])
+def test_what_is_alike_for_some_records_or_parameters_is_no_sum(kind):
+    """The last one is, and is added up in the graph."""
+    g, h, year = np.arange(60) % 5, np.arange(60) % 3, np.arange(60) + 1980
     with pm.Model() as model:
-        one, other = pm.Gamma("one", 2, 2, shape=5), pm.Gamma("other", 2, 2, shape=3)
-        mean = one[rng.integers(5, size=150)] * other[rng.integers(3, size=150)]
-        pm.Poisson("y", mean, observed=rng.poisson(2, size=150))
-    found = predictors_of(compare(model))
-    assert found.alike == [(0, 1), (0, 1)]
-
-
-def test_derivatives_that_are_alike():
-    rng = np.random.default_rng(0)
-    one, other = rng.normal(size=(2, 10))
-    once = one * (np.arange(10) != 3) + 1e-6
-    few, nothing = one * (np.arange(10) < 3), np.zeros(10)
-    known = np.stack([one, -one, other, once, nothing, few, nothing, -few, one], axis=1)
-    alike = [(0, 1), (0, -1), (2, 1), (3, 1), (4, 1), (5, 1), (6, 1), (7, 1), (0, 1)]
-    assert _alike(known) == alike, "what few of the records show is not known"
-    assert _alike(np.vstack([known, np.full(9, np.nan)])) == alike
-    assert _alike(known[:3]) == [(k, 1) for k in range(9)]
+        a, b = pm.Normal("a", shape=5), pm.Normal("b", shape=3)
+        mean = {
+            "factors": lambda: a[g] * b[h],
+            "largest": lambda: a[g] + pt.maximum(b[h], -3.0),
+            "occupancy": lambda: pm.math.invlogit(a[g]) * pm.math.invlogit(b[h]),
+            "year": lambda: a[g] + pt.switch(pt.lt(pm.Data("year", year), 2008), b[h], 0.0),
+            "sum": lambda: a[g] + b[h],
+        }[kind]()
+        pm.Normal("y", mean, 1.0, observed=np.zeros(60))
+    found = predictors_of(RecordModel(model, verify=False))
+    assert found.size == (1 if kind == "sum" else 2)
+    assert found.alike == [(k, 1) for k in range(found.size)]
 
 
 def test_what_is_added_up_is_one_predictor():
