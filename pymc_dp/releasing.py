@@ -200,7 +200,8 @@ def open_records(
     check_generative(twins.unlike)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)
-    check_start({name or "an expression": start[where] for name, where in records.coordinates.names})
+    named = enumerate(records.coordinates.names)
+    check_start({name or f"expression {k}": start[where] for k, (name, where) in named})
     return Opened(records, twins, part, start, approximate_prior(part, start))
 
 

@@ -262,7 +262,7 @@ def _shaped(part: Part, value: TensorLike) -> Variable:
         tensor = pt.as_tensor(value).astype("float64")
     except (TypeError, ValueError, NotImplementedError):
         raise TypeError(
-            f"potential: {part.name!r} must be a variable or an array of numbers, got {value!r}."
+            f"potential: {part.name!r} must be a variable or an array of numbers, got {type(value).__name__}."
         ) from None
     sizes = tensor.type.shape
     if len(sizes) != len(part.shape) or any(

@@ -186,10 +186,14 @@ def test_a_start_that_is_not_finite_is_refused_before_it_is_paid(initval, tmp_pa
     assert not ledger.entries() and not (tmp_path / "north.db").exists()
 
 
-def test_a_start_at_which_the_likelihood_has_no_finite_expression_is_refused():
+@pytest.mark.parametrize("far", [0, 1])
+def test_a_start_at_which_the_likelihood_has_no_finite_expression_is_refused(far):
+    """Whichever of two expressions it is."""
     with pm.Model():
-        a, b = pm.Normal("a", initval=1e200), pm.Normal("b", initval=1e200)
-        pm.Normal("y", a * b, 1, observed=np.linspace(-1, 1, N))
+        for k in (0, 1):
+            value = 1e200 if k == far else 1.0
+            mean = pm.Normal(f"a{k}", initval=value) * pm.Normal(f"b{k}", initval=value)
+            pm.Normal(f"y{k}", mean, 1, observed=np.linspace(-1, 1, N))
         with pytest.raises(ValueError, match="starting value of"):
             dp.release_likelihood(epsilon=1)
 
