@@ -188,16 +188,24 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
         total, axes, sign = None, variable.type.broadcastable, 1
         while len(clients := fgraph.clients.get(variable, [])) == 1:
             (node, place) = clients[0]
-            scalar = getattr(node.op, "scalar_op", None)
+            # Of an elementwise Op: that which adds up an axis has one, too.
+            scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
             if isinstance(scalar, Add | Sub | Neg):
                 sign *= -1 if isinstance(scalar, Neg) or (isinstance(scalar, Sub) and place == 1) else 1
                 total = total if isinstance(scalar, Neg) else node
-            elif total is not None or not isinstance(node.op, DimShuffle | Reshape | SpecifyShape):
+            elif total is not None or not _in_order(node):
                 break
             variable = node.outputs[0]
             axes = variable.type.broadcastable if total is None else axes
         found.append(None if total is None else Summand(id(total), axes, sign))
     return found
+
+
+def _in_order(node: Apply) -> bool:
+    """Whether the numbers of an input are the output's, in C order."""
+    if isinstance(node.op, DimShuffle):
+        return list(node.op.shuffle) == sorted(node.op.shuffle)
+    return isinstance(node.op, Reshape | SpecifyShape)
 
 
 def _multiplied(

@@ -195,29 +195,37 @@ def _found(
         own, other, shift = joint[k], joint[j], moved[k]
         if shift is not None and own is not None and other is not None and own.total == other.total:
             first_of, second = sorted((starts[j], starts[k] + shift))
-            alike[second] = (first_of, own.sign * other.sign)
+            # The derivative of a predictor is that of its first piece: the other one may have another sign.
+            alike[second] = (first_of, own.sign * other.sign * made.pieces[j].sign)
     return made._replace(alike=alike)
 
 
+@np.errstate(all="ignore")
 def _moves_all(
     parameter: Variable,
     columns: Mapping[Variable, slice],
     parts: Mapping[Variable, np.ndarray],
     places: np.ndarray,
 ) -> int | None:
-    """Which of the coordinates of a parameter is added to all its numbers, as the first one of cutpoints."""
-    function = gate.compile_graph(list(parts), parameter, private=(), mode=gate.PLAIN_MODE)
+    """Which of the coordinates of a parameter is added to all its numbers, as the first one of cutpoints.
+
+    Differences show steps; derivatives show bends, also where numbers are large, on both sides of zero.
+    """
+    outputs = [parameter, jacobian(parameter, [v for v in columns if v in set(ancestors([parameter]))])]
+    function = gate.compile_graph(list(parts), outputs, private=(), mode=gate.PLAIN_MODE)
     rng, found = np.random.default_rng(0), set(range(len(places)))
-    for size in (0.1, 1.0, 3.0, 10.0, 30.0):
+    for size in np.geomspace(0.01, 1e6, 33):
         point = {v: size * rng.normal(size=np.shape(part)) for v, part in parts.items()}
-        before = guarded(function, *point.values())
+        before, slope = guarded(function, *point.values())
+        found = {k for k in found if np.all(np.abs(slope[:, k] - 1.0) <= 1e-9)}
         for k in list(found):
             flat = {v: np.array(values) for v, values in point.items()}
             for v, place in columns.items():
                 if place.start <= places[k] < place.stop:
                     flat[v].reshape(-1)[places[k] - place.start] += size
-            moved = guarded(function, *flat.values()) - before
-            if not np.all(np.abs(moved - size) <= 1e-9 * (size + np.abs(before))):
+            moved = guarded(function, *flat.values())[0] - before
+            # Of numbers that are too large to be subtracted derivatives alone tell.
+            if np.any(np.abs(moved - size) > 1e-9 * (size + np.abs(before))):
                 found.discard(k)
     return min(found, default=None)
 

@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.blockwise import Blockwise
 
+from pymc_dp.likelihood.seen import unseen
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import by_record
 from pymc_dp.records.model import RecordModel
@@ -18,6 +19,7 @@ from tests.records.families import families
 N, P = 70, 4
 QUICK = ("logit",)
 SLOW = ("hier", "bern_p", "columns", "poisson", "studentt", "gamma", "negbin", "censored", "weibull")
+ORDERED = pm.distributions.transforms.ordered
 X, GROUP, Y = np.random.default_rng(0).normal(size=(N, P)), np.arange(N) % 3, np.arange(N) % 2
 
 
@@ -70,6 +72,64 @@ def test_cutpoints_that_are_functions_of_coordinates():
     (first, sign), (mean, other) = kinds["values", (0, 1, 2)], kinds["lookup", (3, 4, 5, 6, 7)]
     assert sorted([found.alike[first], found.alike[mean]]) == sorted([(0, 1), (0, -sign * other)])
     assert [found.alike[first + k] for k in (1, 2)] == [(first + k, 1) for k in (1, 2)]
+
+
+def _ordered(mean, cuts=lambda raw: raw, **transform):
+    raw = pm.Normal("cuts", shape=3, initval=[-1, 0, 1], **transform or {"transform": ORDERED})
+    a, b = pm.Normal("a", shape=5), pm.Normal("b", shape=4)
+    g, h = np.arange(150) % 5, np.arange(150) % 4
+    pm.OrderedLogistic("y", mean(a[g], b[h]), cuts(raw), observed=np.arange(150) % 3)
+
+
+def _sums_of_axes():
+    a, b, c = pm.Normal("a", shape=5), pm.Normal("b", shape=4), pm.Normal("c", shape=3)
+    one, other = a[np.arange(150) % 5][:, None] + c[:2], b[np.arange(150) % 4][:, None] + c
+    pm.Normal("y", one.sum(axis=1) + other.sum(axis=1), 1.0, observed=np.zeros(150))
+
+
+def _transposed():
+    a, b = pm.Normal("a", shape=(5, 2, 3)), pm.Normal("b", shape=(4, 3, 2))
+    mean = a[np.arange(150) % 5] + b[np.arange(150) % 4].transpose(0, 2, 1)
+    pm.Normal("y", mean, 1.0, observed=np.random.default_rng(0).normal(size=(150, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    ("make", "number"),
+    [
+        (lambda: _ordered(lambda a, b: a - b), 2),
+        (lambda: _ordered(lambda a, b: b - a), 2),
+        # Kinks on one side of zero; and far from it.
+        (
+            lambda: _ordered(lambda a, b: a - b, cuts=lambda v: pt.cumsum(pt.abs(v)), default_transform=None),
+            1,
+        ),
+        (lambda: _ordered(lambda a, b: a - b, cuts=lambda v: pt.sort(pt.minimum(v, 500.0))), 1),
+        (_sums_of_axes, None),
+        (_transposed, None),
+    ],
+    ids=["difference", "other way", "absolute", "far", "sums of axes", "transposed"],
+)
+def test_no_record_sees_what_is_left_out(make, number):
+    with pm.Model() as model:
+        make()
+    records = compare(model)
+    size, rng = records.coordinates.size, np.random.default_rng(1)
+    directions = unseen(records.twins.sums, size)
+    assert number is None or directions.shape[1] == number
+    slopes = gradients_of(records, rng.normal(size=size))
+    np.testing.assert_allclose(slopes @ directions, 0.0, atol=1e-9 * np.abs(slopes).max())
+
+
+@pytest.mark.parametrize("number", [24, 39, 47, 48])
+def test_kinks_of_parameters_are_seen_whatever_numbers_are_tried(number):
+    """With so many coordinates the first five that were tried had one sign."""
+    with pm.Model() as model:
+        cuts = pt.cumsum(pt.abs(pm.Normal("cuts", shape=2, initval=[-1, 1])))
+        a, beta = pm.Normal("a", shape=5), pm.Normal("beta", shape=number - 7)
+        mean = a[np.arange(60) % 5] + np.zeros((60, number - 7)) @ beta
+        pm.OrderedLogistic("y", mean, cuts, observed=np.arange(60) % 3)
+    found = predictors_of(RecordModel(model, verify=False))
+    assert found.alike == [(k, 1) for k in range(found.size)]
 
 
 def test_weights_that_are_functions_of_coordinates():
