@@ -173,7 +173,9 @@ class Opened(NamedTuple):
         else:
             measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
         part = self.part
-        return search_from(measurements, n, mu, self.prior, self.start, part.near_zero, part.longest_step)
+        return search_from(
+            measurements, n, mu, self.prior, self.start, part.near_zero, part.longest_step, part.bounds
+        )
 
 
 def open_records(

@@ -8,6 +8,7 @@ from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import AllSums, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
+from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
@@ -38,11 +39,12 @@ def search_from(
     start: np.ndarray,
     near_zero: NearZero,
     longest: float = LONGEST_STEP,
+    bounds: np.ndarray = UNBOUNDED,
 ) -> tuple[Found, LastFacts]:
     """What was found, and what the last releases say: all releases, which are paid for."""
     found = []
     for part in portions(measurements):
-        one = _search(part, n, mu * math.sqrt(part.share), prior, start, near_zero, longest)
+        one = _search(part, n, mu * math.sqrt(part.share), prior, start, near_zero, longest, bounds)
         found.append(one._replace(shares=[part.share * share for share in one.shares]))
     whole = Found.joined(found)
     return whole, {"fit": look_at_fit(measurements, whole, prior, near_zero)}
@@ -56,11 +58,13 @@ def _search(
     start: np.ndarray,
     near_zero: NearZero,
     longest: float,
+    bounds: np.ndarray,
 ) -> Found:
     """What is found of the coordinates that some observed variables have in them."""
     seen = SeenCoordinates(measurements.source, prior)
     own = NearZero({i: near_zero.spreads[k] for i, k in enumerate(seen.kept) if k in near_zero.spreads})
-    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own, longest)
+    within = seen.within(np.broadcast_to(bounds, (2, len(start))))
+    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own, longest, within)
     with np.errstate(all="ignore"):
         try:
             found = search(seen.of(start))

@@ -13,6 +13,8 @@ _ON_THE_WAY = 6, 32, 30_000
 _AT_THE_END = 16, 128, 2_000_000
 # At most, where there is no noise but that of twins.
 _WITHOUT_NOISE = 1024
+#: Least and largest numbers, for coordinates that may be any.
+UNBOUNDED = np.array([[-np.inf], [np.inf]])
 
 
 def number_of_twins(n: float, last: bool = False, wide: bool = False) -> int:

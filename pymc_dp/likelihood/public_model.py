@@ -149,6 +149,8 @@ class PublicModel:
     ----------
     parts : list of Part
         The likelihood coordinates.
+    bounds : ndarray, shape (2, p)
+        Between which numbers the search takes likelihood coordinates.
     near_zero : NearZero
         What they are of those that records see.
     longest_step : float
@@ -211,6 +213,9 @@ class PublicModel:
         pairs = zip(self.parts, sources, strict=True)
         each = [(spreads.get(source), k) for part, source in pairs for k in range(part.size)]
         self.near_zero = NearZero({i: one for i, (one, k) in enumerate(each) if one and one.holds(k)})
+        within = [records.coordinates.bounds.get(source, (-np.inf, np.inf)) for source in sources]
+        sizes = [part.size for part in self.parts]
+        self.bounds = np.repeat(np.array(within, dtype=float).T, sizes, axis=1)
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
         left_out.Inspector(records).inspect(self._graphs)

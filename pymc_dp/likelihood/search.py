@@ -19,7 +19,7 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
-from pymc_dp.likelihood.points import number_of_twins, points_around
+from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach
 from pymc_dp.likelihood.slopes import Slopes
 
@@ -95,6 +95,8 @@ class Search:
         What these are of those of `measurements`.
     longest : float
         Longest step, in units of what one record tells.
+    bounds : ndarray, shape (2, p)
+        Between which numbers the coordinates of `measurements` may be.
 
     Notes
     -----
@@ -109,11 +111,13 @@ class Search:
         prior: Normal,
         near_zero: NearZero = NO_SPREADS,
         longest: float = LONGEST_STEP,
+        bounds: np.ndarray = UNBOUNDED,
     ):
         self._measure, self._n, self._mu, self._longest = measurements, float(n), float(mu), longest
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
+        self._bounds = bounds / self._unit
         source = measurements.source
         self._rank, self._size = source.rank, source.size
         self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
@@ -130,7 +134,8 @@ class Search:
         start : ndarray, shape (p,)
             Public.
         """
-        self._point = self._near_zero.phi(np.asarray(start, dtype=float) / self._unit)
+        walked = self._near_zero.phi(np.asarray(start, dtype=float) / self._unit)
+        self._point = np.clip(walked, *self._bounds)
         self._step = math.inf
         self._scale()
         share = shares.of_first_round(self._mu, self._n, self._touches)
@@ -282,7 +287,8 @@ class Search:
         if not self.rounds:
             return self._point[None]
         spread, number = self.rounds[-1].length(self._learnt.around), _SCORES[last] / (self._n * (twins + 1))
-        return self._point + points_around(self._learnt.around, spread, self._n, number, len(self.rounds))
+        steps = points_around(self._learnt.around, spread, self._n, number, len(self.rounds))
+        return np.clip(self._point + steps, *self._bounds)
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
@@ -295,19 +301,14 @@ class Search:
         if far is not None:
             step = far
             self._moved = length = max(one.length(np.outer(far, far)), 1.0)
-        self._point = self._point + step
+        self._point = np.clip(self._point + step, *self._bounds)
         self._sizes.since += self._moved
         return length
 
     @property
-    def _spread(self) -> float:
-        """How far the parameters may be from what is believed."""
-        return self.rounds[-1].length(self._learnt.covariance)
-
-    @property
     def _way(self) -> float:
-        """How far the parameters may be from the point; the last step counts half."""
-        return max(self._step / 2, self._spread)
+        """How far the parameters may be from the point: as from what is believed, and the last step's half."""
+        return max(self._step / 2, self.rounds[-1].length(self._learnt.covariance))
 
     @property
     def _share(self) -> float:

@@ -14,6 +14,7 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
+from pymc_dp.likelihood.points import UNBOUNDED
 
 # Entries of a direction below this part of its largest are rounding.
 _ROUNDING = 1e-6
@@ -103,6 +104,11 @@ class SeenCoordinates:
         self.sums: Sequence[Sequence[tuple[int, np.ndarray]]] = [
             [(sign, place[places]) for sign, places in one] for one in shapes.sums
         ]
+
+    def within(self, bounds: np.ndarray) -> np.ndarray:
+        """Bounds of psi, shape (2, r), where those of phi are these, (2, p): a sum with others has none."""
+        alone = ~self.others.any(axis=1) if self.others.size else np.ones(self.size, dtype=bool)
+        return np.where(alone, bounds[:, self.kept], UNBOUNDED)
 
     def of(self, phi: np.ndarray) -> np.ndarray:
         """Psi, shape (..., r), of phi, shape (..., p)."""

@@ -19,6 +19,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
+from pymc_dp.records.coefficients import bounds_of, find_coefficients
 from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
@@ -51,6 +52,8 @@ class Coordinates:
         there.
     spreads : dict of Variable to Spread
         Sources that may be zero: see `spreads`.
+    bounds : dict of Variable to (float, float)
+        Between which numbers sources are that are bounded and not transformed: see `coefficients`.
 
     Raises
     ------
@@ -67,6 +70,7 @@ class Coordinates:
     sources: list[Variable]
     replaced: dict[Variable, Variable]
     spreads: dict[Variable, Spread]
+    bounds: dict[Variable, tuple[float, float]]
 
     def __post_init__(self) -> None:
         if not self.identity:
@@ -129,6 +133,9 @@ def likelihood_coordinates(records: Points) -> Coordinates:
 
     What is positive as it is made, a product or quotient of positive variables, is in phi by its logarithm.
 
+    Variables between bounds that are only added to others are in phi as they are, and not as a sampler has
+    them (`coefficients`).
+
     Numbers that sum to zero are all in phi, and count as one less: records look them up by group, which
     nothing would show of the fewer numbers that a sampler has, each a mean of all groups' with other weights.
 
@@ -155,18 +162,39 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     if nodes is None:
         return identity
     sums = {rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], ZeroSumTransform)}
-    chosen = _with_nodes(records, nodes, sums, sizes)
-    if chosen is None and nodes and sums:
-        chosen = _with_nodes(records, [], sums, sizes)
+    bounds = _coefficients(records)
+    chosen = _with_nodes(records, nodes, sums, bounds, sizes)
+    if chosen is None and nodes and (sums or bounds):
+        chosen = _with_nodes(records, [], sums, bounds, sizes)
     return chosen or identity
 
 
+def _coefficients(records: Points) -> dict[Variable, tuple[float, float]]:
+    """Free variables that are coordinates as they are, and not as a sampler transforms them; their bounds."""
+    opaque = records.reading.opaque
+    places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
+    start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
+    transforms = {rv: opaque.transforms[rv] for rv in start}
+    bounded = {rv: rv.type() for rv in start if bounds_of(rv, transforms[rv]) is not None}
+    if not bounded:
+        return {}
+    backward = [transforms[rv].backward(start[rv], *rv.owner.inputs) for rv in bounded]
+    values = gate.compile_graph([], backward, private=(), mode=gate.PLAIN_MODE)()
+    terms = terms_given(opaque, bounded)
+    start = dict(zip(bounded, values, strict=True))
+    return find_coefficients(terms, bounded, records.value_vars, transforms, start)
+
+
 def _with_nodes(
-    records: Points, nodes: Sequence[PublicNode], sums: Set[Variable], sizes: Set[int]
+    records: Points,
+    nodes: Sequence[PublicNode],
+    sums: Set[Variable],
+    bounds: Mapping[Variable, tuple[float, float]],
+    sizes: Set[int],
 ) -> Coordinates | None:
     """Coordinates of these nodes and of what else is read; None where they are no better than parameters.
 
-    Of `sums`, variables that sum to zero, those that are read are nodes as well.
+    Of `sums`, variables that sum to zero, and of those that have `bounds`, those that are read are nodes.
     """
     theta, reading = records._theta, records.reading
     free = dict(zip(records.value_vars, reading.opaque.free, strict=True))
@@ -175,8 +203,11 @@ def _with_nodes(
         if nodes:
             terms = terms_given(reading.opaque, {node.read: node.given(node.public.type()) for node in nodes})
         read = set(ancestors(terms))
-        summed = [v for v in records.value_vars if v in read and reading.opaque.free[free[v]] in sums]
-        nodes = [*nodes, *(PublicNode(rv, rv) for rv in (reading.opaque.free[free[v]] for v in summed))]
+        rvs = {v: reading.opaque.free[free[v]] for v in records.value_vars if v in read}
+        summed = [v for v, rv in rvs.items() if rv in sums]
+        bounded = [v for v, rv in rvs.items() if rv in bounds]
+        as_they_are = [*summed, *bounded]
+        nodes = [*nodes, *(PublicNode(rvs[v], rvs[v]) for v in as_they_are)]
         inputs = [node.public.type() for node in nodes]
         replaced = {node.read: node.given(v) for node, v in zip(nodes, inputs, strict=True)}
         if nodes:
@@ -196,7 +227,8 @@ def _with_nodes(
     shapes |= dict(zip(inputs, found, strict=True))
     p = int(sum(np.prod(shape, dtype=int) for shape in shapes.values()))
     own = sum(np.prod(records.shapes_of_values[v], dtype=int) for v in summed)
-    held = int(sum(np.prod(shape, dtype=int) for shape in found[len(found) - len(summed) :]) - own)
+    places = found[len(found) - len(as_they_are) :][: len(summed)]
+    held = int(sum(np.prod(shape, dtype=int) for shape in places) - own)
     if not 0 < p - held <= records.d or (not nodes and p == records.d):
         return None
     if nodes and not reading.are_rows(terms):
@@ -215,15 +247,20 @@ def _with_nodes(
     sources = [*(clones[name] for name in kept), *(node.public for node in nodes)]
     try:
         spreads = _spreads(records, sources)
-        chosen = Coordinates(theta, vector, of_theta, places, terms, shapes, sources, replaced, spreads)
+        within = {rvs[v]: bounds[rvs[v]] for v in bounded}
+        chosen = Coordinates(
+            theta, vector, of_theta, places, terms, shapes, sources, replaced, spreads, within
+        )
     except ModelRefusedError:  # an Op on the way has no derivative
         return None
     # Sums alone are a linear function of the parameters; what they are multiplied with has their sum.
+    # Coefficients are no worse than what a sampler has, whatever the other nodes are.
+    alone = sum(np.prod(records.shapes_of_values[v], dtype=int) for v in bounded)
     better = (
         p - held < records.d
-        or len(summed) == len(nodes)
+        or len(as_they_are) == len(nodes)
         or (sums and _rank(chosen, records._start) < records.d)
-        or _is_shear(chosen, records._start)
+        or _is_shear(chosen, records._start, int(alone))
     )
     return chosen if better else None
 
@@ -235,7 +272,7 @@ def parameters(records: Points) -> Coordinates:
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
     sources = list(reading.opaque.free.values())
     spreads = _spreads(records, sources)
-    return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {}, spreads)
+    return Coordinates(theta, theta, theta, own, reading.terms, shapes, sources, {}, spreads, {})
 
 
 def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spread]:
@@ -248,7 +285,7 @@ def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spr
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
     # What another coordinate reads as well stays as it is: together they may be straight.
     read = set(ancestors([source for source in sources if source not in found]))
-    return {source: found[source] for source in sources if source in found and source not in read}
+    return {rv: found[rv] for rv in sources if rv in found and rv not in read}
 
 
 def terms_given(
@@ -278,13 +315,17 @@ def _rank(coordinates: Coordinates, start: np.ndarray) -> int:
     return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
 
 
-def _is_shear(coordinates: Coordinates, start: np.ndarray) -> bool:
-    """Whether derivatives are not the same everywhere, and their determinant is."""
+def _is_shear(coordinates: Coordinates, start: np.ndarray, alone: int) -> bool:
+    """Whether derivatives are not the same everywhere, and their determinant is.
+
+    The last of the coordinates, so many, are each a function of a parameter of its own: taken for that.
+    """
     rng = np.random.default_rng(0)
     points = start + 0.5 * rng.normal(size=(3, start.size))
     slopes = np.array([coordinates.jacobian(point) for point in points])
     if not np.all(np.isfinite(slopes)):
         return False
+    slopes[:, len(slopes[0]) - alone :] = slopes[:, len(slopes[0]) - alone :] != 0
     # The determinant's square, also of more coordinates than parameters.
     volumes = np.linalg.det(slopes.swapaxes(1, 2) @ slopes)
     curved = not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12)

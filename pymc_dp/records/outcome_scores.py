@@ -20,13 +20,13 @@ from pymc_dp.records.predictors import Predictors, WithData, find
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.refusals import refuse_coupled
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.scores_at import ScoresAt, repeated
+from pymc_dp.records.scores_at import ScoresAt, bounds_outcomes, repeated
 from pymc_dp.records.sums import Points, compiled, guarded
 from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
 
 # From so many rows on a function without log-densities is worth the time in which it is compiled: of fewer,
-# several points are asked for as well.
+# several points are asked for as well. Where outcomes have a bound that moves, they tell who is beyond it.
 _MANY = 2**16
 
 
@@ -132,7 +132,7 @@ class OutcomeScores:
     ):
         self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
         self._seen = seen = records.coordinates
-        self._few = records.n_rows < _MANY
+        self._dense = records.n_rows < _MANY
         read = set(ancestors(list(terms.values())))
         places = [outcomes[name] for name in terms]
         self._data = [root in read for root in records._roots]
@@ -141,6 +141,7 @@ class OutcomeScores:
         self._roots = roots
         self.dtype = places[0].type.dtype
         flat, n_rows = list(terms.values()), records.n_rows
+        self._dense |= bounds_outcomes(flat, places, set(seen.columns))
         sparse = any(hasattr(records.reading.opaque.original.get(r, r).type, "format") for r in roots)
         start = seen(records._start)
         found = find(flat, seen, roots, n_rows, start, places) if not sparse else None
@@ -198,7 +199,7 @@ class OutcomeScores:
         dense : bool
             Whether log-densities are wanted of one point as well.
         """
-        dense = dense or len(points) > 1 or self._few
+        dense = dense or len(points) > 1 or self._dense
         function, tables = self._compiled(dense), len(self._given)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]

@@ -1,10 +1,14 @@
 """Scores of some rows, for any outcomes of theirs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import cache
 from itertools import batched
 
 import numpy as np
+from pytensor.graph.basic import Variable
+from pytensor.graph.traversal import ancestors, toposort
+from pytensor.scalar.basic import GE, GT, LE, LT
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records.predictors import WithData
 from pymc_dp.records.sums import guarded
@@ -95,3 +99,40 @@ class ScoresAt:
 def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
     """Give rows several times, one copy after the other."""
     return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
+
+
+@np.errstate(all="ignore")
+def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequence[np.ndarray]]) -> None:
+    """Give a record that cannot be, at these parameters, the score of the twin that is nearest to it.
+
+    Outside of the support of its distribution an outcome has a derivative of zero, or none: nothing would
+    tell of it, and a search whose parameters exclude records would stay. At the truth there are none.
+
+    Parameters
+    ----------
+    group : ndarray, shape (1 + K, m, k)
+        Scores of records and of their twins; changed in place.
+    density : ndarray, shape (m,)
+        Log-densities of the records.
+    outcomes : sequence of sequence of ndarray
+        Of records and of their twins, m each of every observed variable.
+
+    Notes
+    -----
+    **Privacy.** What a record adds is a function of its own outcomes and twins, and bounded later.
+    """
+    off = np.flatnonzero(np.isneginf(density))
+    flat = [np.concatenate([np.reshape(y, (len(y), -1))[off] for y in each], axis=1) for each in outcomes]
+    away = np.sum(np.square(np.array(flat[1:], dtype=float) - flat[0]), axis=2)
+    known = np.isfinite(away).all(axis=0)
+    group[0, off[known]] = group[1 + np.argmin(away[:, known], axis=0), off[known]]
+
+
+def bounds_outcomes(terms: Sequence[Variable], places: Sequence[Variable], parameters: Set[Variable]) -> bool:
+    """Whether log-densities compare outcomes with parameters, as where the support has a bound that moves."""
+    for node in toposort(list(terms)):
+        if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, GT | GE | LT | LE):
+            read = set(ancestors(node.inputs))
+            if not read.isdisjoint(places) and not read.isdisjoint(parameters):
+                return True
+    return False

@@ -23,6 +23,7 @@ from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
+from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
 from pymc_dp.records.touched import seen_apart
@@ -308,11 +309,13 @@ class Twins:
                 at = scores.at(points, data, m, first)
             else:
                 at = scores.at(points, data, m, finite)
-            group, weights = at(outcomes, most)[0], None
+            (group, *densities), weights = at(outcomes, most), None
             mine = group[0]
             if finite:
                 group, weights = at.all_outcomes(most)
             elif compared:
+                if densities and not self._effects:
+                    pull_back(group, densities[0][0], outcomes)
                 together = [*self._effects, *names]
                 good = np.all([part_of(found.fit[name], rows, 0) for name in together], axis=0)
                 if first is not None and self._effects:

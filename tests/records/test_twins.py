@@ -15,7 +15,7 @@ from pytensor.tensor.variable import TensorConstant
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.scores_at import ScoresAt
+from pymc_dp.records.scores_at import ScoresAt, pull_back
 from pymc_dp.records.twins import check_generative
 from tests.own_process import printed
 from tests.records.generative import models
@@ -516,3 +516,33 @@ def given(point):
         return [own[:, :1], own[:, 1]]
 
     return scores
+
+
+def below(mu, t, size):
+    return t + pm.LogNormal.dist(mu, 0.5, size=size)
+
+
+@pytest.mark.parametrize("many", [2**16, 10])
+def test_a_record_that_cannot_be_has_the_score_of_the_nearest_twin(many, monkeypatch):
+    """Beyond a bound that moves, with any number of rows; else its score would be zero, as a usual one's."""
+    monkeypatch.setattr("pymc_dp.records.outcome_scores._MANY", many)
+    y = 0.2 + np.exp(0.5 * np.random.default_rng(0).normal(size=50))
+    y[:5] = np.linspace(0.25, 0.6, 5)
+    with pm.Model() as model:
+        pm.CustomDist("y", pm.Normal("mu"), pm.HalfNormal("t"), dist=below, observed=y)
+    records = RecordModel(model, verify=False)
+    phi = np.array([0.0, 0.7])  # whoever is below .7 cannot be
+    twins = records.twins
+    (chunk,) = map(call, twins(phi, 4, PrivacyRandom(debug_seed=1)))
+    (term,) = chunk.terms
+    drawn = twins.outcomes._drawn(phi[None], 4, PrivacyRandom(debug_seed=1))[0]["y"]
+    nearest = 1 + np.argmin(np.abs(np.asarray(drawn) - y), axis=0)
+    off = y < 0.7
+    assert 5 <= off.sum() < 40
+    np.testing.assert_array_equal(term.own[off], term.group[nearest, np.arange(50)][off])
+    np.testing.assert_array_equal(term.own, term.group[0])
+    assert (term.own[off, 1] != 0).all() and not np.isin(term.own[~off, 1], term.group[1:, ~off, 1]).any()
+    # No outcome is nearest to one that is missing.
+    group, missing = np.arange(6.0).reshape(3, 2, 1), np.array([np.nan, 0.0])
+    pull_back(group, np.full(2, -np.inf), [[missing], [np.array([5, 7])], [np.array([-4, 6])]])
+    np.testing.assert_array_equal(group[0, :, 0], [0.0, 5.0])

@@ -1,0 +1,215 @@
+"""Coefficients under bounds: free variables of a bounded prior that the likelihood only adds to others.
+
+A coefficient under `pymc.HalfNormal` is sampled by its logarithm. Where it is nearly zero records tell of the
+coefficient what they tell anywhere, and nothing of the logarithm: it is a likelihood coordinate as it is.
+"""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from types import UnionType
+
+import numpy as np
+from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform, Transform
+from pytensor.compile.ops import ViewOp
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import basic as scalar
+from pytensor.scalar.math import Erf, Erfc, Erfcx, Sigmoid, Softplus
+from pytensor.tensor.basic import Alloc, Join, MakeVector
+from pytensor.tensor.blockwise import Blockwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
+
+# What takes numbers of its first input, or adds them up.
+_TAKES = DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp, Subtensor, AdvancedSubtensor, Sum
+_COPIES = scalar.Identity | scalar.Cast | scalar.Neg
+# What is defined for all real numbers, and has no bound behind it.
+_EVERYWHERE = (
+    scalar.Abs
+    | scalar.Cosh
+    | scalar.Exp
+    | scalar.Expm1
+    | scalar.GE
+    | scalar.GT
+    | scalar.LE
+    | scalar.LT
+    | scalar.Sign
+    | scalar.Sqr
+    | scalar.Tanh
+    | Erf
+    | Erfc
+    | Erfcx
+    | Sigmoid
+    | Softplus
+)
+# Numbers stay away from a bound by this part of what they are away from it at the initial point.
+_INSIDE = 1e-6
+
+
+def find_coefficients(
+    terms: Sequence[Variable],
+    places: Mapping[Variable, Variable],
+    others: Sequence[Variable],
+    transforms: Mapping[Variable, Transform | None],
+    start: Mapping[Variable, np.ndarray],
+) -> dict[Variable, tuple[float, float]]:
+    """Look for bounded variables that log-densities read as what is added to something else, and only so.
+
+    Parameters
+    ----------
+    terms : sequence of Variable
+        Log-densities of the records.
+    places : mapping of Variable to Variable
+        Of free random variables what stands for them there: not as they are transformed.
+    others : sequence of Variable
+        What stands for other parameters.
+    transforms : mapping of Variable to Transform or None
+        By free random variable.
+    start : mapping of Variable to ndarray
+        Initial values by free random variable, not transformed.
+
+    Returns
+    -------
+    dict of Variable to (float, float)
+        By free random variable: between which numbers the log-densities can be computed.
+
+    Notes
+    -----
+    ``a + x * b``, ``y - t``, ``X @ b - c`` with numbers that no parameter is in, x and X, are followed to
+    where something else is added or subtracted. A variable that is read in another way as well, by a
+    logarithm or as a divisor, is a scale, a rate or a shape, of which the logarithm is the better one.
+
+    **Privacy.** A function of the graph and of the public start.
+    """
+    read, found = _Read(terms, [*places.values(), *others]), {}
+    for rv, place in places.items():
+        bounds, sums = bounds_of(rv, transforms.get(rv)), read.sums_with(place)
+        if bounds is None or sums is None:
+            continue
+        lower, upper = (-math.inf, math.inf) if read.may_be_any(sums) else bounds
+        away = [_INSIDE * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
+        found[rv] = lower + away[0], upper - away[1] if math.isfinite(upper) else upper
+    return found
+
+
+def bounds_of(rv: Variable, transform: Transform | None) -> tuple[float, float] | None:
+    """Public bounds that all numbers of a variable have; None if there are none below, or different ones."""
+    if isinstance(transform, LogTransform):
+        return 0.0, math.inf
+    if isinstance(transform, LogOddsTransform):
+        return 0.0, 1.0
+    if not isinstance(transform, IntervalTransform):
+        return None
+    ends = transform.args_fn(*rv.owner.inputs)
+    lower, upper = (_number(end, far) for end, far in zip(ends, (-math.inf, math.inf), strict=True))
+    if lower is None or upper is None or math.isinf(lower) or not lower < upper:
+        return None
+    return lower, upper
+
+
+def _number(variable: object, otherwise: float) -> float | None:
+    """The only number of a constant; of nothing, another one."""
+    if isinstance(variable, Variable):
+        while variable.owner is not None and isinstance(variable.owner.op, DimShuffle | Alloc | SpecifyShape):
+            variable = variable.owner.inputs[0]
+        if not isinstance(variable, Constant):
+            return None
+        variable = variable.data
+    numbers = np.unique(np.asarray(otherwise if variable is None else variable, dtype=float))
+    return float(numbers[0]) if numbers.size == 1 else None
+
+
+class _Read:
+    """Who reads what in graphs, and which values and data each variable is made of."""
+
+    def __init__(self, terms: Sequence[Variable], parameters: Iterable[Variable]):
+        self._terms, self._parameters = set(terms), set(parameters)
+        self._made_of: dict[Variable, frozenset[Variable]] = {}
+        self._clients: dict[Variable, list[Apply]] = {}
+        for node in toposort(list(terms)):
+            self._made_of.update(dict.fromkeys(node.outputs, frozenset().union(*map(self._of, node.inputs))))
+            for v in dict.fromkeys(node.inputs):
+                self._clients.setdefault(v, []).append(node)
+
+    def _of(self, variable: Variable) -> frozenset[Variable]:
+        leaf = frozenset[Variable]() if isinstance(variable, Constant) else frozenset([variable])
+        return self._made_of.get(variable, leaf)
+
+    def sums_with(self, value: Variable) -> list[Variable] | None:
+        """What a value is in by addition to what is made of something else; None if it is read otherwise."""
+        stack, seen, sums = [(value, False)], set[tuple[Variable, bool]](), []
+        if value not in self._clients:
+            return None
+        while stack:
+            variable, multiplied = stack.pop()
+            if (variable, multiplied) in seen:
+                continue
+            seen.add((variable, multiplied))
+            if variable in self._terms:
+                return None
+            for node in self._clients.get(variable, []):
+                made, (out, *_) = frozenset().union(*map(self._of, node.inputs)), node.outputs
+                if _is(node, scalar.Add | scalar.Sub):
+                    if made - {value}:
+                        sums.append(out)
+                    else:
+                        stack.append((out, multiplied))
+                elif self._is_linear(node, variable):
+                    others = not isinstance(_op(node), _TAKES) and bool(made - {value})
+                    stack.append((out, multiplied or others))
+                elif not (multiplied and _is(node, Sigmoid | Softplus)):
+                    return None
+        return sums
+
+    def may_be_any(self, sums: Sequence[Variable]) -> bool:
+        """Whether what is made of sums is defined for all real numbers."""
+        stack, seen = list(sums), set[Variable]()
+        while stack:
+            variable = stack.pop()
+            if variable in seen:
+                continue
+            seen.add(variable)
+            for node in self._clients.get(variable, []):
+                first, switches = node.inputs[0], _is(node, scalar.Switch)
+                if _is(node, _EVERYWHERE) or (_is(node, scalar.Pow) and _is_whole(node.inputs[1])):
+                    continue
+                if _is(node, scalar.Mul | scalar.Second) or (switches and variable is not first):
+                    stack += node.outputs
+                elif self._is_linear(node, variable, alone=False):
+                    stack += node.outputs
+                else:
+                    return False
+        return True
+
+    def _is_linear(self, node: Apply, variable: Variable, alone: bool = True) -> bool:
+        """Whether a node copies a variable, adds or multiplies it; `alone`: with what no parameter is in."""
+        op = _op(node)
+        if isinstance(op, _TAKES):
+            return node.inputs[0] is variable and variable not in node.inputs[1:]
+        if isinstance(op, Join | MakeVector):
+            return True
+        others = [v for v in node.inputs if v is not variable]
+        known = not alone or all(self._parameters.isdisjoint(self._of(v)) for v in others)
+        if isinstance(op, Dot) or _is(node, scalar.Mul):
+            return known and len(others) == len(node.inputs) - 1
+        if _is(node, scalar.TrueDiv):
+            return known and node.inputs[0] is variable and len(others) == 1
+        if _is(node, scalar.Second):
+            return node.inputs[1] is variable and len(others) == 1
+        return _is(node, _COPIES) or (not alone and _is(node, scalar.Add | scalar.Sub))
+
+
+def _op(node: Apply) -> Op:
+    return node.op.core_op if isinstance(node.op, Blockwise) else node.op
+
+
+def _is_whole(variable: Variable) -> bool:
+    number = _number(variable, math.nan)
+    return number is not None and number >= 0 and number.is_integer()
+
+
+def _is(node: Apply, op: type | UnionType) -> bool:
+    return isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, op)
