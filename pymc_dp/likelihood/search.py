@@ -307,7 +307,7 @@ class Search:
 
     @property
     def _way(self) -> float:
-        """How far the parameters may be from the point: as from what is believed, and the last step's half."""
+        """How far the parameters may be from the point: from what is believed, or half the last step."""
         return max(self._step / 2, self.rounds[-1].length(self._learnt.covariance))
 
     @property
