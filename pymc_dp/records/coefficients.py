@@ -15,36 +15,21 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.scalar import basic as scalar
-from pytensor.scalar.math import Erf, Erfc, Erfcx, Sigmoid, Softplus
+from pytensor.scalar.math import Erfc, Erfcx, Sigmoid, Softplus
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
-from pytensor.tensor.shape import Reshape, SpecifyShape
+from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 # What takes numbers of its first input, or adds them up.
 _TAKES = DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp, Subtensor, AdvancedSubtensor, Sum
 _COPIES = scalar.Identity | scalar.Cast | scalar.Neg
-# What is defined for all real numbers, and has no bound behind it.
-_EVERYWHERE = (
-    scalar.Abs
-    | scalar.Cosh
-    | scalar.Exp
-    | scalar.Expm1
-    | scalar.GE
-    | scalar.GT
-    | scalar.LE
-    | scalar.LT
-    | scalar.Sign
-    | scalar.Sqr
-    | scalar.Tanh
-    | Erf
-    | Erfc
-    | Erfcx
-    | Sigmoid
-    | Softplus
-)
+# Defined for all real numbers, and not negative; for positive numbers, and positive; and steps.
+_POSITIVE = scalar.Abs | scalar.Cosh | scalar.Exp | scalar.Sqr | Erfc | Erfcx | Sigmoid | Softplus
+_OF_POSITIVE = scalar.TrueDiv | scalar.Reciprocal | scalar.Sqrt | scalar.Pow | scalar.Log1p
+_STEPS = scalar.EQ | scalar.NEQ | scalar.GE | scalar.GT | scalar.LE | scalar.LT | scalar.Sign
 # Numbers stay away from a bound by this part of what they are away from it at the initial point.
 _INSIDE = 1e-6
 
@@ -165,23 +150,35 @@ class _Read:
         return sums
 
     def may_be_any(self, sums: Sequence[Variable]) -> bool:
-        """Whether what is made of sums is defined for all real numbers."""
-        stack, seen = list(sums), set[Variable]()
+        """Whether what is made of sums is defined for all real numbers: no logarithm is of a negative one.
+
+        Sums may be negative, until they are squared, or an exponential. Where they are joined with others, as
+        thresholds, a difference of what is made of these may be negative again.
+        """
+        stack, seen = [(variable, False, False) for variable in sums], set[tuple[Variable, bool, bool]]()
         while stack:
-            variable = stack.pop()
-            if variable in seen:
+            one = variable, positive, joined = stack.pop()
+            if one in seen:
                 continue
-            seen.add(variable)
+            seen.add(one)
             for node in self._clients.get(variable, []):
-                first, switches = node.inputs[0], _is(node, scalar.Switch)
-                if _is(node, _EVERYWHERE) or (_is(node, scalar.Pow) and _is_whole(node.inputs[1])):
+                whole = _is(node, scalar.Pow) and _is_whole(node.inputs[1])
+                shape = _is(node, scalar.Second) and variable is not node.inputs[1]
+                if _is(node, _STEPS) or isinstance(node.op, Shape | Shape_i) or shape:
                     continue
-                if _is(node, scalar.Mul | scalar.Second) or (switches and variable is not first):
-                    stack += node.outputs
-                elif self._is_linear(node, variable, alone=False):
-                    stack += node.outputs
+                if _is(node, _POSITIVE) or whole or (positive and _is(node, _OF_POSITIVE)):
+                    after = True, joined
+                elif _is(node, scalar.Sub | scalar.Add):
+                    after = positive and not joined, joined
+                elif isinstance(node.op, Join | MakeVector):
+                    after = positive, joined or not positive
+                elif self._is_linear(node, variable, alone=False) or _is(node, scalar.Switch):
+                    after = positive, joined
+                elif positive and isinstance(node.op, Elemwise):
+                    after = False, joined
                 else:
                     return False
+                stack.append((node.outputs[0], *after))
         return True
 
     def _is_linear(self, node: Apply, variable: Variable, alone: bool = True) -> bool:

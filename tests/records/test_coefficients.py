@@ -77,6 +77,18 @@ FOUND = {
         lambda: pm.OrderedLogistic("y", positive() * X[:, 0], [-1, 1], compute_p=False, observed=HITS),
         {"b": ANY},
     ),
+    "of a gap between thresholds": (
+        lambda: (
+            lambda first: pm.OrderedLogistic(
+                "y",
+                pm.Normal("a") * X[:, 0],
+                pm.math.stack([first, first + positive()]),
+                compute_p=False,
+                observed=HITS,
+            )
+        )(pm.Normal("first")),
+        {"b": (1e-6, np.inf)},
+    ),
     "of counts": (
         lambda: pm.NegativeBinomial(
             "y", mu=pm.math.exp(pm.Normal("a") + positive() * X[:, 0]), alpha=positive("s"), observed=HITS
