@@ -160,7 +160,8 @@ class Family:
         mu = float(gaussian.mu(epsilon, DELTA))
         kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
+        part = self.part
         found, last = search_from(
-            measurements, self.n, mu, prior, start, self.near_zero, self.part.longest_step
+            measurements, self.n, mu, prior, start, part.near_zero, part.longest_step, part.bounds
         )
         return found, last["fit"]
