@@ -150,7 +150,8 @@ class OutcomeScores:
         self._given: list[Variable] = []
         self.size = seen.size if found is None else found.size
         self.lookups: list[Lookup] = []
-        self.reads = seen.read_by(flat)
+        columns = {int(k) for piece in self.pieces for k in np.ravel(piece.columns)}
+        self.reads = seen.read_by(flat) if found is None else sorted(columns)
         self.sums: list[Sum] = [[(1, np.array([k]))] for k in self.reads]
         if found is None:
             stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)

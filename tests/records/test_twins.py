@@ -423,6 +423,21 @@ def test_outcomes_that_have_no_coordinate_in_common_are_apart(persons):
     assert [part.touched for part in parts] == ([1, 4, 1] if persons else [1, 3, 1])
 
 
+def test_outcomes_with_rows_of_one_matrix_are_apart():
+    """What an outcome reads is told number by number, and not by variables, where there are predictors."""
+    x = np.random.default_rng(0).normal(size=(60, 3))
+    with pm.Model() as model:
+        b, s = pm.Normal("b", shape=(3, 3)), pm.HalfNormal("s", shape=2)
+        pm.Normal("u", x @ b[0], s[0], observed=x[:, 0])
+        pm.Bernoulli("v", logit_p=x @ b[1], observed=x[:, 1] > 0)
+        pm.Normal("w", x @ b[2], s[1], observed=x[:, 2])
+        pm.Normal("z", x @ b[2], s[1], observed=x[:, 0])
+    twins = RecordModel(model, verify=False).twins
+    assert [part.names for part in twins.apart] == [[["u"]], [["v"]], [["w"], ["z"]]]
+    read = [sorted({k for one in part._scores for k in one.reads}) for part in twins.apart]
+    assert read == [[0, 1, 2, 9], [3, 4, 5], [6, 7, 8, 10]]
+
+
 def log_mean(records, points, y):
     """Logarithm of the mean likelihood of rows with these outcomes, at points: by hand, for `normal`."""
     x = np.stack([np.ones(len(y)), np.random.default_rng(0).uniform(-1, 1, len(y))], axis=1)
