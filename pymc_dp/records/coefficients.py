@@ -9,29 +9,50 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import UnionType
 
 import numpy as np
+from pymc.distributions.continuous import HalfCauchyRV, HalfStudentTRV
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform, Transform
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.scalar import basic as scalar
-from pytensor.scalar.math import Erfc, Erfcx, Sigmoid, Softplus
+from pytensor.scalar.math import Erf, Erfc, Erfcx, Sigmoid, Softplus
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum
+from pytensor.tensor.random.basic import InvGammaRV, LogNormalRV, ParetoRV
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 # What takes numbers of its first input, or adds them up.
 _TAKES = DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp, Subtensor, AdvancedSubtensor, Sum
 _COPIES = scalar.Identity | scalar.Cast | scalar.Neg
-# Defined for all real numbers, and not negative; for positive numbers, and positive; and steps.
-_POSITIVE = scalar.Abs | scalar.Cosh | scalar.Exp | scalar.Sqr | Erfc | Erfcx | Sigmoid | Softplus
-_OF_POSITIVE = scalar.TrueDiv | scalar.Reciprocal | scalar.Sqrt | scalar.Pow | scalar.Log1p
-_STEPS = scalar.EQ | scalar.NEQ | scalar.GE | scalar.GT | scalar.LE | scalar.LT | scalar.Sign
+# What is defined for all real numbers, and of one sign: what comes of it has no other bound behind it.
+_EVERYWHERE = (
+    scalar.Abs
+    | scalar.Cosh
+    | scalar.EQ
+    | scalar.GE
+    | scalar.GT
+    | scalar.LE
+    | scalar.LT
+    | scalar.NEQ
+    | scalar.Sign
+    | scalar.Sqr
+    | Erfc
+    | Erfcx
+    | Sigmoid
+    | Softplus
+)
+# What is defined for all of them, and has another sign on the other side of zero.
+_ODD = scalar.Expm1 | scalar.Tanh | Erf
+# Priors of positive numbers of any size: a search begins far from them, and goes there by their logarithms.
+_OF_ALL_SIZES = HalfCauchyRV | HalfStudentTRV | InvGammaRV | LogNormalRV | ParetoRV
 # Numbers stay away from a bound by this part of what they are away from it at the initial point.
 _INSIDE = 1e-6
+# In the place of a sign: nothing that is made of it has a bound.
+_ENDS = 2
 
 
 def find_coefficients(
@@ -72,7 +93,7 @@ def find_coefficients(
     read, found = _Read(terms, [*places.values(), *others]), {}
     for rv, place in places.items():
         bounds, sums = bounds_of(rv, transforms.get(rv)), read.sums_with(place)
-        if bounds is None or sums is None:
+        if bounds is None or sums is None or not start[rv].size:
             continue
         lower, upper = (-math.inf, math.inf) if read.may_be_any(sums) else bounds
         away = [_INSIDE * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
@@ -82,6 +103,8 @@ def find_coefficients(
 
 def bounds_of(rv: Variable, transform: Transform | None) -> tuple[float, float] | None:
     """Public bounds that all numbers of a variable have; None if there are none below, or different ones."""
+    if isinstance(rv.owner.op, _OF_ALL_SIZES):
+        return None
     if isinstance(transform, LogTransform):
         return 0.0, math.inf
     if isinstance(transform, LogOddsTransform):
@@ -145,41 +168,61 @@ class _Read:
                 elif self._is_linear(node, variable):
                     others = not isinstance(_op(node), _TAKES) and bool(made - {value})
                     stack.append((out, multiplied or others))
-                elif not (multiplied and _is(node, Sigmoid | Softplus)):
+                elif multiplied and _is(node, Sigmoid | Softplus):
+                    sums.append(variable)
+                else:
                     return None
         return sums
 
     def may_be_any(self, sums: Sequence[Variable]) -> bool:
-        """Whether what is made of sums is defined for all real numbers: no logarithm is of a negative one.
+        """Whether what is made of sums is defined for all real numbers.
 
-        Sums may be negative, until they are squared, or an exponential. Where they are joined with others, as
-        thresholds, a difference of what is made of these may be negative again.
+        ``1 - exp(-s)`` is a probability of positive numbers alone; and what is added to one number of a
+        vector, as a gap between cutpoints or components of a mixture, keeps these in order.
         """
-        stack, seen = [(variable, False, False) for variable in sums], set[tuple[Variable, bool, bool]]()
+        stack, seen = [(one, 0) for one in sums], set[tuple[Variable, int]]()
         while stack:
-            one = variable, positive, joined = stack.pop()
-            if one in seen:
+            variable, sign = stack.pop()
+            if (variable, sign) in seen:
                 continue
-            seen.add(one)
+            seen.add((variable, sign))
             for node in self._clients.get(variable, []):
-                whole = _is(node, scalar.Pow) and _is_whole(node.inputs[1])
-                shape = _is(node, scalar.Second) and variable is not node.inputs[1]
-                if _is(node, _STEPS) or isinstance(node.op, Shape | Shape_i) or shape:
-                    continue
-                if _is(node, _POSITIVE) or whole or (positive and _is(node, _OF_POSITIVE)):
-                    after = True, joined
-                elif _is(node, scalar.Sub | scalar.Add):
-                    after = positive and not joined, joined
-                elif isinstance(node.op, Join | MakeVector):
-                    after = positive, joined or not positive
-                elif self._is_linear(node, variable, alone=False) or _is(node, scalar.Switch):
-                    after = positive, joined
-                elif positive and isinstance(node.op, Elemwise):
-                    after = False, joined
-                else:
+                after = self._sign(node, variable, sign)
+                if after is None:
                     return False
-                stack.append((node.outputs[0], *after))
+                stack += [(out, after) for out in node.outputs if after != _ENDS]
         return True
+
+    def _sign(self, node: Apply, variable: Variable, sign: int) -> int | None:
+        """Sign of what a node makes of numbers of a sign, 0: any; `_ENDS`: no matter; None: undefined."""
+        power = _is(node, scalar.Pow) and _is_whole(node.inputs[1])
+        only_shape = _is(node, scalar.Second) and variable is not node.inputs[1]
+        if only_shape or isinstance(node.op, Shape | Shape_i):
+            return _ENDS
+        if _is(node, _EVERYWHERE) or (power and (_number(node.inputs[1], 0.0) or 0.0) % 2 == 0):
+            return _ENDS
+        if _is(node, scalar.Exp):
+            return 1
+        if _is(node, _ODD) or power:
+            return sign
+        if isinstance(_op(node), Join | MakeVector):
+            return sign or None
+        if _is(node, scalar.Neg):
+            return -sign
+        if _is(node, scalar.Sub):
+            return 0
+        if _is(node, scalar.Add):
+            known = [v for v in node.inputs if isinstance(v, Constant)]
+            return sign if sign > 0 and all(np.all(v.data >= 0) for v in known) else 0
+        if _is(node, scalar.Mul | scalar.TrueDiv) and sign:
+            known = [v for v in node.inputs if isinstance(v, Constant)]
+            return sign * (-1) ** sum(bool(np.all(v.data < 0)) for v in known)
+        passes = _is(node, scalar.Mul | scalar.Second) or (
+            _is(node, scalar.Switch) and variable is not node.inputs[0]
+        )
+        if passes or self._is_linear(node, variable, alone=False):
+            return sign
+        return _ENDS if sign > 0 else None
 
     def _is_linear(self, node: Apply, variable: Variable, alone: bool = True) -> bool:
         """Whether a node copies a variable, adds or multiplies it; `alone`: with what no parameter is in."""

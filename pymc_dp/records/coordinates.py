@@ -175,14 +175,17 @@ def _coefficients(records: Points) -> dict[Variable, tuple[float, float]]:
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
     transforms = {rv: opaque.transforms[rv] for rv in start}
-    bounded = {rv: rv.type() for rv in start if bounds_of(rv, transforms[rv]) is not None}
+    own = start.keys() - _spreads(records, list(start)).keys()
+    bounded = {rv: rv.type() for rv in start if rv in own and bounds_of(rv, transforms[rv])}
     if not bounded:
         return {}
     backward = [transforms[rv].backward(start[rv], *rv.owner.inputs) for rv in bounded]
     values = gate.compile_graph([], backward, private=(), mode=gate.PLAIN_MODE)()
     terms = terms_given(opaque, bounded)
     start = dict(zip(bounded, values, strict=True))
-    return find_coefficients(terms, bounded, records.value_vars, transforms, start)
+    # What multiplies effects of persons is a scale of theirs.
+    others = [*records.value_vars, *(opaque.values[opaque.observed[name]] for name in records.effects)]
+    return find_coefficients(terms, bounded, others, transforms, start)
 
 
 def _with_nodes(

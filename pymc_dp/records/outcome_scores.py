@@ -116,6 +116,8 @@ class OutcomeScores:
         What a record sees of phi: see `Twins`.
     size : int
         k.
+    moves : bool
+        Whether outcomes have a bound that parameters move, as far as the graph shows.
 
     Notes
     -----
@@ -132,7 +134,7 @@ class OutcomeScores:
     ):
         self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
         self._seen = seen = records.coordinates
-        self._dense = records.n_rows < _MANY
+        self._few = records.n_rows < _MANY
         read = set(ancestors(list(terms.values())))
         places = [outcomes[name] for name in terms]
         self._data = [root in read for root in records._roots]
@@ -141,7 +143,7 @@ class OutcomeScores:
         self._roots = roots
         self.dtype = places[0].type.dtype
         flat, n_rows = list(terms.values()), records.n_rows
-        self._dense |= bounds_outcomes(flat, places, set(seen.columns))
+        self.moves = bounds_outcomes(flat, places, set(seen.columns))
         sparse = any(hasattr(records.reading.opaque.original.get(r, r).type, "format") for r in roots)
         start = seen(records._start)
         found = find(flat, seen, roots, n_rows, start, places) if not sparse else None
@@ -200,7 +202,7 @@ class OutcomeScores:
         dense : bool
             Whether log-densities are wanted of one point as well.
         """
-        dense = dense or len(points) > 1 or self._dense
+        dense = dense or len(points) > 1 or self._few or self.moves
         function, tables = self._compiled(dense), len(self._given)
         used = [values for values, read in zip(data, self._data, strict=True) if read]
         found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]

@@ -106,7 +106,9 @@ def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequenc
     """Give a record that cannot be, at these parameters, the score of the twin that is nearest to it.
 
     Outside of the support of its distribution an outcome has a derivative of zero, or none: nothing would
-    tell of it, and a search whose parameters exclude records would stay. At the truth there are none.
+    tell of it, and a search whose parameters exclude records would stay. At the truth there are none. This
+    is for a support that moves (`bounds_outcomes`): what no parameters allow, as a lognormal outcome of zero,
+    would pull at the truth as well.
 
     Parameters
     ----------
@@ -122,6 +124,8 @@ def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequenc
     **Privacy.** What a record adds is a function of its own outcomes and twins, and bounded later.
     """
     off = np.flatnonzero(np.isneginf(density))
+    if not off.size:
+        return
     flat = [np.concatenate([np.reshape(y, (len(y), -1))[off] for y in each], axis=1) for each in outcomes]
     away = np.sum(np.square(np.array(flat[1:], dtype=float) - flat[0]), axis=2)
     known = np.isfinite(away).all(axis=0)

@@ -209,7 +209,8 @@ def _of_products(
             found += [one for other in rest for one in _powers(other) if one[0].type.shape in shapes]
         if isinstance(node.op, Dot | Blockwise):
             others += rest
-        if multiplied or isinstance(node.op, (*_COPIES, Subtensor, AdvancedSubtensor)):
+        switched = _is(node.outputs[0], scalar.Switch)  # nothing is known of a person without an entry
+        if multiplied or switched or isinstance(node.op, (*_COPIES, Subtensor, AdvancedSubtensor)):
             reading.update(node.outputs)
     return found, others
 

@@ -314,7 +314,7 @@ class Twins:
             if finite:
                 group, weights = at.all_outcomes(most)
             elif compared:
-                if densities and not self._effects:
+                if isinstance(scores, OutcomeScores) and scores.moves:
                     pull_back(group, densities[0][0], outcomes)
                 together = [*self._effects, *names]
                 good = np.all([part_of(found.fit[name], rows, 0) for name in together], axis=0)

@@ -5,6 +5,7 @@ import pymc as pm
 import pytest
 
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.several_tables import read_records
 
 RNG = np.random.default_rng(0)
 N = 40
@@ -96,7 +97,39 @@ FOUND = {
         {"b": ANY},
     ),
 }
+# Beyond the bounds these would have no density, or another one.
+FOUND |= {
+    "of a chance by a hazard": (
+        lambda: pm.Bernoulli(
+            "y", p=1 - pm.math.exp(-(positive("b0") + positive("b1") * X[:, 0] ** 2)), observed=HITS
+        ),
+        {"b0": (1e-6, np.inf), "b1": (1e-6, np.inf)},
+    ),
+    "of a chance by an odd function": (
+        lambda: pm.Bernoulli("y", p=pm.math.tanh(positive("b0") + positive() * X[:, 0] ** 2), observed=HITS),
+        {"b0": (1e-6, np.inf), "b": (1e-6, np.inf)},
+    ),
+    "a gap between cutpoints": (
+        lambda: (
+            lambda c: pm.OrderedLogistic(
+                "y", pm.Normal("a") * X[:, 0], pm.math.stack([c, c + positive()]), observed=HITS
+            )
+        )(pm.Normal("c")),
+        {"b": (1e-6, np.inf)},
+    ),
+    "a gap between components": (
+        lambda: (
+            lambda m: pm.NormalMixture(
+                "y", [0.3, 0.7], mu=pm.math.stack([m, m + positive()]), sigma=1, observed=Y
+            )
+        )(pm.Normal("m")),
+        {"b": (1e-6, np.inf)},
+    ),
+    "none at all": (lambda: normal(pm.Normal("a") + X[:, :0] @ positive(shape=0)), {}),
+}
 OTHERS = {
+    "of any size": lambda: normal(pm.Normal("a") + pm.LogNormal("b", 0, 3) * X[:, 0]),
+    "of any size, heavy": lambda: normal(pm.Normal("a") + pm.HalfCauchy("b", 25) * X[:, 0]),
     "a scale": lambda: normal(0, positive()),
     "a rate": lambda: pm.Poisson("y", positive(), observed=HITS),
     "a rate by exposure": lambda: pm.Poisson("y", positive() * X[:, 0] ** 2, observed=HITS),
@@ -138,3 +171,12 @@ def test_what_is_only_added_is_a_coordinate_as_it_is(name):
 @pytest.mark.parametrize("name", OTHERS)
 def test_scales_rates_and_shapes_stay_as_a_sampler_has_them(name):
     assert not coordinates_of(OTHERS[name]).bounds
+
+
+def test_a_scale_of_effects_of_persons_stays_a_spread():
+    with pm.Model() as model:
+        person = pm.Data("person", np.arange(N) // 4)
+        z, tau = pm.Normal("z", shape=N // 4), positive("tau")
+        normal(pm.Normal("a") + positive() * X[:, 0] + tau * z[person])
+    found = read_records(model, integrate=True, privacy_unit="person").coordinates
+    assert [rv.name for rv in found.bounds] == ["b"] and [rv.name for rv in found.spreads] == ["tau"]

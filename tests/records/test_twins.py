@@ -557,6 +557,12 @@ def test_a_record_that_cannot_be_has_the_score_of_the_nearest_twin(many, monkeyp
     np.testing.assert_array_equal(term.own[off], term.group[nearest, np.arange(50)][off])
     np.testing.assert_array_equal(term.own, term.group[0])
     assert (term.own[off, 1] != 0).all() and not np.isin(term.own[~off, 1], term.group[1:, ~off, 1]).any()
+    # What no parameters allow is no reason to move them: a lognormal outcome of zero.
+    with pm.Model() as model:
+        pm.LogNormal("y", pm.Normal("mu"), 1, observed=np.where(np.arange(50) < 5, 0.0, y))
+    (chunk,) = map(call, RecordModel(model, verify=False).twins(phi[:1], 4, PrivacyRandom(debug_seed=1)))
+    (term,) = chunk.terms
+    assert not np.isin(term.own[:5], term.group[1:, :5]).any()
     # No outcome is nearest to one that is missing.
     group, missing = np.arange(6.0).reshape(3, 2, 1), np.array([np.nan, 0.0])
     pull_back(group, np.full(2, -np.inf), [[missing], [np.array([5, 7])], [np.array([-4, 6])]])
