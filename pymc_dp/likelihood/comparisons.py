@@ -98,7 +98,7 @@ def compare(
     bounds: Bounds,
     totals: Totals,
     first: np.ndarray | None = None,
-    parts: int = 1,
+    leaves: np.ndarray | None = None,
 ) -> None:
     """Add what m records have to say.
 
@@ -119,8 +119,9 @@ def compare(
     first : ndarray of int, shape (units,), or None
         Where the records of each unit begin, one after the other in the order in which they came about; None:
         each is a unit.
-    parts : int
-        How many such terms a unit has, at most: what it tells is of all of them.
+    leaves : ndarray of bool, shape (m,), or None
+        Of which records the weight goes by the slope without the farthest point: of those that are compared
+        with twins. None: of all where there are no weights.
 
     Notes
     -----
@@ -153,9 +154,8 @@ def compare(
         np.ascontiguousarray(rows, dtype=np.float64),
         np.append(np.arange(len(own)) if first is None else first, len(own)),
         first is not None,
-        parts,
         0 if empty else _PASSES,
-        weights is None and len(points) > 2,
+        np.full(len(own), weights is None and len(points) > 2) if leaves is None else leaves,
         (bounds.score, bounds.slope, trace_weight(p)),
         totals.score,
         vectors,
@@ -165,9 +165,7 @@ def compare(
 
 
 @compiled
-def _compare(
-    own, points, weights, rows, first, several, parts, passes, leaves, bounds, score, vectors, trace
-):
+def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, trace):
     clip, most, of_trace = bounds
     number, m, k = points.shape
     p = rows.shape[2]
@@ -205,7 +203,7 @@ def _compare(
                 continue
             # What the records before left of the bounds.
             if several:
-                stride = find_stride(group, gram, given, clip, p / parts, apart, squares, centre)
+                stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID
                 find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
             held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2
@@ -248,7 +246,7 @@ def _compare(
             # The weight goes by the slope without the farthest point, which may be the record itself: else
             # records that are far from their twins would weigh nothing, as if they had arrived.
             typical, along_typical = norm, along
-            if leaves:
+            if leaves[i]:
                 for a in range(k):
                     for b in range(k):
                         others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]

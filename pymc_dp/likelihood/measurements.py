@@ -22,15 +22,12 @@ class Shapes(Protocol):
         p, likelihood coordinates.
     touched : int
         Most coordinates that the score of a unit has.
-    parts : int
-        Groups of observed variables that are centred by themselves.
     rank : int
         Most predictors of a record.
     """
 
     size: int
     touched: int
-    parts: int
     rank: int
 
     @property
@@ -58,10 +55,9 @@ class Source(Shapes, Protocol):
         """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
-        """Add what units say, each term of a unit within these bounds: integers; see `comparisons`.
+        """Add what units say, each within these bounds: integers; see `comparisons`.
 
         Of twins there is one at least where they are drawn: without any, a score would be no comparison.
-        Whoever asks divides the bounds of a unit by the number of its terms.
         """
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
@@ -200,12 +196,11 @@ class Measurements:
         shares : tuple of float
             Of the score, and of the slope.
         """
-        size, parts = self.source.size, self.source.parts
-        noise = self._spending.portion(shares[0]) * self._sensitivity * SCORE_GRID * parts
-        std = self._spending.portion(shares[1]) * math.sqrt(self._sensitivity) * SLOPE_GRID * parts
-        own = Bounds(bounds.score / parts, bounds.slope / parts)
-        totals = self._sums.compare(phi, metric, own, twins)
-        unit, area = own.score / SCORE_GRID, own.slope / SLOPE_GRID
+        size = self.source.size
+        noise = self._spending.portion(shares[0]) * self._sensitivity * SCORE_GRID
+        std = self._spending.portion(shares[1]) * math.sqrt(self._sensitivity) * SLOPE_GRID
+        totals = self._sums.compare(phi, metric, bounds, twins)
+        unit, area = bounds.score / SCORE_GRID, bounds.slope / SLOPE_GRID
         score = self._release(totals.score, noise) * unit
         # Entries off the diagonal are there twice: with noise over sqrt(2) all is one Gaussian release.
         lower = self._release(totals.slope[np.tril_indices(size, -1)], std / math.sqrt(2.0))

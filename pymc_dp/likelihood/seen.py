@@ -68,7 +68,7 @@ class SeenCoordinates:
     kept, left : ndarray of int, shapes (r,) and (k,)
         Of phi. Left are constants before coordinates of their own, and these before groups.
     others : ndarray, shape (r, k)
-    size, touched, rank, parts, lookups, sums
+    size, touched, rank, lookups, sums
         As of `Shapes`, of psi; in sums -1 for what was left.
     """
 
@@ -96,7 +96,7 @@ class SeenCoordinates:
         self.kept = np.setdiff1d(np.arange(size), self.left)
         self.others = -directions[self.kept]
         self.size, self.touched = len(self.kept), min(shapes.touched, len(self.kept))
-        self.rank, self.parts = min(shapes.rank, len(self.kept)), shapes.parts
+        self.rank = min(shapes.rank, len(self.kept))
         place = np.full(size, -1)
         place[self.kept] = np.arange(len(self.kept))
         lookups = [place[rows][(place[rows] >= 0).all(axis=1)] for rows in shapes.lookups]

@@ -1,7 +1,7 @@
 """Exact sums over the records of this process: of octaves of scores, and of comparisons with twins."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class RecordsHere:
 
     def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
         self._units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
-        self.size, self.touched, self.parts, self.rank = units.size, units.touched, units.parts, units.rank
+        self.size, self.touched, self.rank = units.size, units.touched, units.rank
         self.lookups, self.sums = units.lookups, units.sums
 
     @property
@@ -64,21 +64,12 @@ class RecordsHere:
 
     @np.errstate(all="ignore")
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
-        """See `Source.compare`.
-
-        Raises
-        ------
-        RuntimeError
-            A unit has more terms than the bounds were divided by: a bug.
-        """
+        """See `Source.compare`."""
 
         def of_some(chunk: Chunk) -> Totals:
-            if len(chunk.terms) > self.parts:
-                raise RuntimeError("a unit has more terms than its bounds were divided by.")
             totals = Totals(self.size)
-            for term in chunk.terms:
-                rows = term.rows(metric)
-                compare(term.own, term.group, term.weights, rows, bounds, totals, chunk.first, self.parts)
+            own, group, weights, rows, first, leaves = one_after_the_other(chunk, metric)
+            compare(own, group, weights, rows, bounds, totals, first, leaves)
             return totals
 
         total = Totals(self.size)
@@ -100,3 +91,51 @@ class RecordsHere:
         return self._threads(
             lambda chunk: function(chunk()), self._units(points, twins, self._random, self._threads)
         )
+
+
+class Rows(NamedTuple):
+    """What `compare` is given of a chunk, without bounds: see there."""
+
+    own: np.ndarray
+    group: np.ndarray
+    weights: np.ndarray | None
+    rows: np.ndarray
+    first: np.ndarray | None
+    leaves: np.ndarray | None
+
+
+def one_after_the_other(chunk: Chunk, metric: np.ndarray) -> Rows:
+    """Give the terms of a row as rows of its unit, in their order.
+
+    Predictors that a term has less than others are zero, and points that it has less have no weight.
+
+    Parameters
+    ----------
+    chunk : Chunk
+    metric : ndarray, shape (p, p)
+    """
+    terms = chunk.terms
+    if len(terms) == 1:
+        (term,) = terms
+        return Rows(term.own, term.group, term.weights, term.rows(metric), chunk.first, None)
+    number, m, p = len(terms), len(terms[0].own), metric.shape[0]
+    k, most = max(term.own.shape[1] for term in terms), max(len(term.group) for term in terms)
+    own, rows = np.zeros((m, number, k)), np.zeros((k, m, number, p))
+    group, weights = np.zeros((most, m, number, k)), np.zeros((most, m, number))
+    leaves = np.zeros((m, number), dtype=bool)
+    for j, term in enumerate(terms):
+        size, width = len(term.group), term.own.shape[1]
+        own[:, j, :width], rows[:width, :, j] = term.own, term.rows(metric)
+        group[:size, :, j, :width], group[size:, :, j, :width] = term.group, term.group[:1]
+        weights[:size, :, j] = 1 / size if term.weights is None else term.weights
+        leaves[:, j] = term.weights is None and size > 2
+    first = number * (np.arange(m) if chunk.first is None else chunk.first)
+    whole = m * number
+    return Rows(
+        own.reshape(whole, k),
+        group.reshape(most, whole, k),
+        weights.reshape(most, whole),
+        rows.reshape(k, whole, p),
+        first,
+        leaves.ravel(),
+    )

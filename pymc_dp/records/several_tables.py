@@ -183,7 +183,7 @@ class TablesTwins:
     ----------
     size, unlike
         As of `Twins`.
-    touched, parts, rank : int
+    touched, rank : int
         The most of any table: a record is in one.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of which a record touches those of one row or none, whichever table it is in: also one of
@@ -205,7 +205,6 @@ class TablesTwins:
         self._twins = [table.twins for table in records.tables]
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
-        self.parts = max(twins.parts for twins in self._twins)
         self.rank = max(twins.rank for twins in self._twins)
         reads = [set(table.coordinates.read_by(table.coordinates.open_terms)) for table in records.tables]
         self.touched = max(

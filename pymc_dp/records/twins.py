@@ -23,6 +23,7 @@ from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
+from pymc_dp.records.reading import Reading
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
@@ -109,7 +110,8 @@ class Twins:
         p, number of likelihood coordinates.
     names : list of list of str
         Observed variables that are compared together: each by itself, unless no density reads anything of
-        the records but outcomes, or effects of persons are integrated.
+        the records but outcomes, or effects of persons are integrated. One after the other: those first whose
+        outcomes the densities of others read.
     unlike : dict of str to str
         Observed variables of which there are no twins, and why.
     finite : dict of str to int
@@ -119,9 +121,8 @@ class Twins:
     sums : list of list of tuple of int and ndarray of int
         What records see of phi: of each list the sum of one coordinate of each array, with its sign, and
         nothing else.
-    parts, rank, touched : int
-        How many groups of `names` there are; numbers of a unit's score, at most; and coordinates of phi in
-        which a unit can have one.
+    rank, touched : int
+        Numbers of a row's score, at most; and coordinates of phi in which a unit can have one.
 
     Raises
     ------
@@ -196,7 +197,7 @@ class Twins:
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
-        self.parts, self.rank = len(self.names), max(scores.size for scores in self._scores)
+        self.rank = max(scores.size for scores in self._scores)
         # Of a look-up a row sees one coordinate a number.
         self.touched = min(int(whole.sum()) + looked_up, self.size)
         if records.unit_of_row is not None:  # a person's rows may see anything
@@ -216,7 +217,7 @@ class Twins:
                 self.finite[name] = count
         # All together if no density reads more of the records than outcomes.
         together = not self.finite and blind
-        groups = [list(terms)] if together else [[name] for name in terms]
+        groups = [list(terms)] if together else [[name] for name in _in_order(records.reading, terms)]
         return groups, [
             OutcomeScores(
                 records, {name: terms[name] for name in names}, self._outcomes, self.finite.get(names[0])
@@ -325,6 +326,19 @@ class Twins:
                 group = group[:0]
             terms.append(TermScores(mine, group, weights, at.pieces))
         return Chunk(units, terms, None if self._effects else first)
+
+
+def _in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:
+    """Names of observed variables, those first whose outcomes the densities of others read."""
+    values = {reading.opaque.values[reading.opaque.observed[name]]: name for name in terms}
+    read = {
+        name: {values[v] for v in ancestors([term]) if v in values} - {name} for name, term in terms.items()
+    }
+    found: list[str] = []
+    while len(found) < len(terms):
+        left = [name for name in terms if name not in found]
+        found.append(next((name for name in left if read[name] <= set(found)), left[0]))
+    return found
 
 
 def check_generative(unlike: Mapping[str, str]) -> None:

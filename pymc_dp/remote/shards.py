@@ -50,7 +50,7 @@ class SumsOfParts:
     def __init__(self, shapes: Units, ask: Callable[..., list[Any]], which: int | None = None):
         self._shapes, self._ask, self._which, self.size = shapes, ask, which, shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
-        self.touched, self.parts, self.rank = shapes.touched, shapes.parts, shapes.rank
+        self.touched, self.rank = shapes.touched, shapes.rank
 
     @property
     def apart(self) -> Sequence["SumsOfParts"]:

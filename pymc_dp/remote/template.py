@@ -228,7 +228,6 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
         "names": twins.names,
         "apart": [one.names for one in twins.apart],
         "touched": twins.touched,
-        "parts": twins.parts,
         "rank": twins.rank,
         "finite": twins.finite,
         "drawn": sorted(set(records.reading.opaque.observed) - set(twins.finite) - set(twins.unlike)),
