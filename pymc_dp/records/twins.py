@@ -281,7 +281,7 @@ class Twins:
             points = points.mean(axis=0)[None]
         found = self.outcomes(points, twins, random, each)
         records = self._records
-        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores))
+        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores)) // len(self._scores)
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
             if units.start == 0:  # compiles what the others call: PyTensor does not in several threads

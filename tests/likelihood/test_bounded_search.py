@@ -21,7 +21,7 @@ RECORDS = 2_000
 class Slopes:
     """Outcomes that are normal around ``a + b x``; phi is (a, b). Notes the points that are asked for."""
 
-    size, touched, parts, rank = 2, 2, 1, 2
+    size, touched, rank = 2, 2, 2
     lookups, sums = (), [[(1, np.array([0]))], [(1, np.array([1]))]]
 
     def __init__(self, a, b, seed):

@@ -20,6 +20,8 @@ from pymc_dp.likelihood.comparisons import (
     compare,
     trace_weight,
 )
+from pymc_dp.likelihood.sources import one_after_the_other
+from pymc_dp.records.twins import Chunk, TermScores
 from tests.likelihood.records import alone, hostile
 
 P, BOUNDS = 4, Bounds(1.5, 0.7)
@@ -423,20 +425,34 @@ def test_all_outcomes_are_zero_on_average_whatever_they_are(clip):
         assert np.abs(mean).max() > 0.01 * SCORE_GRID
 
 
-def test_terms_are_centred_one_by_one():
-    """With an outcome that is the other's covariate, scores are zero term by term, and not jointly."""
+@pytest.mark.parametrize("clip", CLIPS)
+def test_terms_are_compared_one_after_the_other(clip):
+    """With an outcome that is the other's covariate: zero in this order, and not in another or jointly."""
     random = np.random.default_rng(9)
     y = random.normal(size=(TWINS + 1, M))
     chance = special.expit(0.8 * y[0])
     w = random.random((TWINS + 1, M)) < chance
-    of_y, of_w = y[..., None], ((w - chance) * y[0])[..., None]
-    rows = np.eye(2)[:, None]
-    for term, place in ((of_y, 0), (of_w, 1)):
-        scores, _ = batches(term[0], term, None, rows[place : place + 1], CLIPS["narrow"])
-        assert z(scores[:, [place]]) < ALARM
-    # Control: twins of both, drawn at the recorded y.
-    both = np.concatenate([of_y**2 - 1, ((w - special.expit(0.8 * y)) * y)[..., None]], -1)
-    scores, _ = batches(both[0], both, None, rows, CLIPS["narrow"])
+    of_y, of_w = np.zeros((TWINS + 1, M, 2)), np.zeros((TWINS + 1, M, 2))
+    of_y[..., 0], of_w[..., 1] = y**2 - 1, (w - chance) * (1 + (y[0] > 0))
+    of_w[..., 0] = 0.5 * of_w[..., 1]
+    terms = [TermScores(one[0], one, None, None) for one in (of_y, of_w)]
+    found = []
+    for order in (terms, terms[::-1]):
+        own, group, weights, rows, first, leaves = one_after_the_other(Chunk(slice(None), order), np.eye(2))
+        assert weights.min() > 0 and leaves.all() and np.array_equal(first, 2 * np.arange(M))
+        m, scores = M // BATCHES, []
+        for i in range(BATCHES):
+            some, totals = slice(2 * i * m, 2 * (i + 1) * m), Totals(2)
+            parts = own[some], group[:, some], weights[:, some], rows[:, some]
+            compare(*parts, CLIPS[clip], totals, first[:m], leaves[some])
+            scores.append(totals.score)
+        found.append(z(np.array(scores)))
+    assert found[0] < ALARM
+    if clip == "narrow":
+        assert found[1] > ALARM
+    # Control: twins of both, drawn at the recorded y, with one centre.
+    both = np.concatenate([of_y[..., :1], ((w - special.expit(0.8 * y)) * y)[..., None]], -1)
+    scores, _ = batches(both[0], both, None, np.eye(2)[:, None], CLIPS[clip])
     assert z(scores) > ALARM
 
 

@@ -123,7 +123,7 @@ PERSONS, ROWS = 1_000, 6
 class Means:
     """Means of a person's rows: normal, around b, of variance ``tau^2 + 1 / ROWS``; phi is (b, log tau)."""
 
-    size, touched, parts, rank = 2, 2, 1, 2
+    size, touched, rank = 2, 2, 2
     lookups, sums = (), [[(1, np.array([0]))], [(1, np.array([1]))]]
 
     def __init__(self, b, tau, seed):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.sources import RecordsHere
+from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, compare
+from pymc_dp.likelihood.sources import RecordsHere, one_after_the_other
 from pymc_dp.records import threads
 from pymc_dp.records.twins import Chunk
 from tests.conftest import logistic_model
@@ -18,7 +18,7 @@ BOUNDS = Bounds(1.5, 0.7)
 class Chunks:
     """Hostile records, some at a time; notes how many chunks are there at once."""
 
-    size, touched, parts, rank, lookups, sums = P, 2, 1, 2, (), ()
+    size, touched, rank, lookups, sums = P, 2, 2, (), ()
 
     def __init__(self, count=40):
         random = np.random.default_rng(5)
@@ -58,8 +58,8 @@ def test_few_chunks_wait():
 
 def test_an_error_in_a_thread_is_raised():
     units = Chunks()
-    units.chunks[7].terms.append(units.chunks[7].terms[0])
-    with pytest.raises(RuntimeError, match="more terms"):
+    units.chunks[7].terms.clear()
+    with pytest.raises(IndexError):
         RecordsHere(units, None, 2).compare(PHI, METRIC, BOUNDS, 3)
 
 
@@ -78,3 +78,35 @@ def test_a_release_does_not_depend_on_threads(monkeypatch):
     one, two = (dp.release_likelihood(logistic_model(n=500), cores=cores, **kwargs) for cores in (1, 2))
     for name in ("point", "gradient", "information"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name))
+
+
+@np.errstate(all="ignore")
+def test_terms_are_rows_of_their_unit():
+    """Of other widths, numbers of points and kinds: what is filled up has no weight and tells nothing."""
+    random = np.random.default_rng(6)
+    shapes = [(3, 4, False), (1, 2, True), (2, 4, False)]
+    terms = [term_of(*hostile(random, 30, k, P, number, weighted)) for k, number, weighted in shapes]
+    terms[1].rows = lambda metric, rows=terms[1].rows: rows(metric)[:, :1]
+    made = one_after_the_other(Chunk(slice(None), terms), METRIC)
+    for j, term in enumerate(terms):
+        own, lone, rows = made.own[j::3], Totals(P), term.rows(METRIC)
+        width, size = term.own.shape[1], len(term.group)
+        np.testing.assert_array_equal(own[:, :width], term.own)
+        assert not own[:, width:].any() and not made.rows[width:, j::3].any()
+        assert not made.weights[size:, j::3].any() and (made.leaves[j::3] == (j != 1)).all()
+        compare(term.own, term.group, term.weights, rows, BOUNDS, lone)
+        filled = Totals(P)
+        parts = own, made.group[:, j::3], made.weights[:, j::3], made.rows[:, j::3]
+        compare(*parts, BOUNDS, filled, None, made.leaves[j::3])
+        # As it is by itself, but for rounding of a sum that has zeros added to it.
+        np.testing.assert_allclose(filled.score, lone.score, atol=1e-6 * 2**20)
+    np.testing.assert_array_equal(made.first, np.arange(0, 90, 3))
+    of_persons = Chunk(slice(None), terms, first=np.array([0, 4, 20]))
+    np.testing.assert_array_equal(one_after_the_other(of_persons, METRIC).first, [0, 12, 60])
+    # One unit's terms together are within what one term may be.
+    for i in range(30):
+        some, totals = slice(3 * i, 3 * i + 3), Totals(P)
+        parts = made.own[some], made.group[:, some], made.weights[:, some], made.rows[:, some]
+        compare(*parts, BOUNDS, totals, np.array([0]), made.leaves[some])
+        assert np.sum(totals.score**2) <= SCORE_GRID**2
+        assert np.sum(totals.slope**2) + totals.trace[0] ** 2 <= SLOPE_GRID**2
