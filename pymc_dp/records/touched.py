@@ -10,6 +10,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records import gate, graph, memory
 from pymc_dp.records.predictors import Piece
+from pymc_dp.records.reading import Reading
 from pymc_dp.records.sums import guarded
 
 
@@ -184,3 +185,16 @@ def _same(a: Variable | None, b: Variable | None) -> bool:
     if a is None or b is None:
         return False
     return a is b or memory.same(graph.leaf_value(a), graph.leaf_value(b))
+
+
+def in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:
+    """Names of observed variables, those first whose outcomes the densities of others read."""
+    values = {reading.opaque.values[reading.opaque.observed[name]]: name for name in terms}
+    read = {
+        name: {values[v] for v in ancestors([term]) if v in values} - {name} for name, term in terms.items()
+    }
+    found: list[str] = []
+    while len(found) < len(terms):
+        left = [name for name in terms if name not in found]
+        found.append(next((name for name in left if read[name] <= set(found)), left[0]))
+    return found

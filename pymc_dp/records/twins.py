@@ -23,11 +23,10 @@ from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
-from pymc_dp.records.reading import Reading
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
-from pymc_dp.records.touched import seen_apart
+from pymc_dp.records.touched import in_order, seen_apart
 from pymc_dp.records.units import chunks_of
 
 # Rows that are worked on at once, at most.
@@ -217,7 +216,7 @@ class Twins:
                 self.finite[name] = count
         # All together if no density reads more of the records than outcomes.
         together = not self.finite and blind
-        groups = [list(terms)] if together else [[name] for name in _in_order(records.reading, terms)]
+        groups = [list(terms)] if together else [[name] for name in in_order(records.reading, terms)]
         return groups, [
             OutcomeScores(
                 records, {name: terms[name] for name in names}, self._outcomes, self.finite.get(names[0])
@@ -326,19 +325,6 @@ class Twins:
                 group = group[:0]
             terms.append(TermScores(mine, group, weights, at.pieces))
         return Chunk(units, terms, None if self._effects else first)
-
-
-def _in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:
-    """Names of observed variables, those first whose outcomes the densities of others read."""
-    values = {reading.opaque.values[reading.opaque.observed[name]]: name for name in terms}
-    read = {
-        name: {values[v] for v in ancestors([term]) if v in values} - {name} for name, term in terms.items()
-    }
-    found: list[str] = []
-    while len(found) < len(terms):
-        left = [name for name in terms if name not in found]
-        found.append(next((name for name in left if read[name] <= set(found)), left[0]))
-    return found
 
 
 def check_generative(unlike: Mapping[str, str]) -> None:

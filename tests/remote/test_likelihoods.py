@@ -57,7 +57,7 @@ def numbers(totals):
 def test_sums_of_parts_are_those_of_one_place(k):
     """To the last bit: all outcomes are taken, so that nothing is drawn. Integers, and not zero."""
     source, one = in_parts(k).source(random(k)), in_one_piece()
-    for name in ("size", "touched", "parts", "rank"):
+    for name in ("size", "touched", "rank"):
         assert getattr(source, name) == getattr(one, name)
     np.testing.assert_array_equal(source.scales(PHI, 3), one.scales(PHI, 3))
     ours, theirs = numbers(source.compare(*QUESTION, 3)), numbers(one.compare(*QUESTION, 3))

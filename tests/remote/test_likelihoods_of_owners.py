@@ -265,16 +265,16 @@ def test_points_of_an_adversary():
 
 @pytest.mark.parametrize("bounds", [[5e-324, 1.0], [1.0, 5e-324]])
 def test_bounds_that_vanish_are_no_question_about_records(bounds):
-    """With several terms they are zero, by which nothing is divided that stops for some records only."""
+    """They may be zero over something, by which nothing is divided that stops for some records only."""
     own, *others = some()
     for numbers in (own, np.full_like(own, np.nan), np.zeros_like(own)):
-        owner = owner_of(Records((numbers, *others), parts=3))
+        owner = owner_of(Records(*[(numbers, *others)] * 3))
         assert "answer" in said(owner, "compare_with_twins", **COMPARED | {"bounds": bounds})
 
 
 def test_an_error_of_some_record_is_told_once():
     """A code without noise, to any question, as often as one likes, would be an exact answer each time."""
-    records = Records(some(), some(1))  # more terms than bounds were divided by
+    records = Records()  # of which nothing can be added up
     owner, tiny = owner_of(records), {"shares": [1e-300, 1e-300]}
     for _ in range(3):
         for asked in ("compare_with_twins", COMPARED | tiny), ("scales", COUNTED), ("end", {}):
