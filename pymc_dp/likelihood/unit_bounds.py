@@ -8,7 +8,9 @@ from pymc_dp.likelihood.centre import compiled, find_squares, subtract
 # A record of a unit goes no further than this many times the bound that it has if all of the unit's records
 # tell as much as it does, and bounds add up as those of independent records do: the first of them would else
 # leave little to the others.
-_STRIDE = 1.5
+_STRIDE = 1.6
+# A record that tells as much as this of its unit has all of the bound.
+_WHOLE = 0.999
 # Mean fourth power of a standard normal number.
 _OF_NORMAL = 3.0
 
@@ -145,4 +147,8 @@ def find_stride(group, gram, given, clip, p, apart, squares, centre):
     if not second > 0:
         return clip
     farther = max(1.0, math.sqrt(fourth / _OF_NORMAL) / second)
-    return clip * min(1.0, _STRIDE * math.sqrt(second / p) * farther)
+    part = min(second / p, _WHOLE)
+    # The solution of s**2 / (1 - s) = part / (1 - part): others at right angles to it that tell the rest then
+    # go as far as their part of it.
+    even = (math.sqrt(part * (4 - 3 * part)) - part) / (2 * (1 - part))
+    return clip * min(1.0, (1 + (_STRIDE - 1) * (1 - part) ** 2) * even * farther)

@@ -1,5 +1,7 @@
 """Sums over the records of this process: the same in several threads."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -110,3 +112,15 @@ def test_terms_are_rows_of_their_unit():
         compare(*parts, BOUNDS, totals, np.array([0]), made.leaves[some])
         assert np.sum(totals.score**2) <= SCORE_GRID**2
         assert np.sum(totals.slope**2) + totals.trace[0] ** 2 <= SLOPE_GRID**2
+
+
+def test_what_comes_last_is_left_room():
+    """Where a row tells most of its unit, a row at right angles to it that tells the rest is heard."""
+    random, units = np.random.default_rng(11), 500
+    rows = np.zeros((3, 2 * units, 3))
+    rows[0, ::2, 0] = rows[1, ::2, 1] = rows[0, 1::2, 2] = 1.0
+    group = random.normal(size=(17, 2 * units, 3))
+    bounds, totals = Bounds(0.7 * math.sqrt(3), 8.0), Totals(3)
+    compare(group[0], group, None, rows, bounds, totals, np.arange(0, 2 * units, 2))
+    first, last = np.diag(totals.slope)[[0, 2]]
+    assert last > 0.6 * first
