@@ -566,3 +566,13 @@ def test_a_record_that_cannot_be_has_the_score_of_the_nearest_twin(many, monkeyp
     group, missing = np.arange(6.0).reshape(3, 2, 1), np.array([np.nan, 0.0])
     pull_back(group, np.full(2, -np.inf), [[missing], [np.array([5, 7])], [np.array([-4, 6])]])
     np.testing.assert_array_equal(group[0, :, 0], [0.0, 5.0])
+
+
+def test_an_outcome_comes_before_those_whose_densities_read_it():
+    """In whatever order they were defined, as far as the graph shows; a copy of its values it does not."""
+    x = np.random.default_rng(0).normal(size=60)
+    with pm.Model() as model:
+        later, b, s = pm.Data("later", x**2), pm.Normal("b", shape=2), pm.HalfNormal("s")
+        pm.Normal("second", b[0] * later, s, observed=x)
+        pm.Normal("first", b[1] * x, s, observed=later)
+    assert RecordModel(model, verify=False).twins.names == [["first"], ["second"]]
