@@ -15,8 +15,8 @@ from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
+from pymc_dp.records.refusals import check_generative
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
-from pymc_dp.records.twins import check_generative
 from pymc_dp.records.units import ids_in, units
 
 

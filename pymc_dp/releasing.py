@@ -26,8 +26,9 @@ from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
 from pymc_dp.records.reading import RecordSettings
+from pymc_dp.records.refusals import check_generative
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
-from pymc_dp.records.twins import Twins, check_generative
+from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
 from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_as_data, refuse_beside_owners
 from pymc_dp.remote.template import Elsewhere, Template

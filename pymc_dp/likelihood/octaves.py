@@ -19,6 +19,8 @@ LOWEST = 40
 #: Relative error of an information that comes from octaves, where there is no noise.
 OF_OCTAVES = 0.15
 # The most octaves that are looked at together.
+# Sum of the weights of twins of which none is at risk: nothing is divided by it.
+_LEAST_WEIGHT = 1e-300
 _WIDEST = 4
 # Octaves so far beside what stands out count too,
 _BESIDE = 2
@@ -177,12 +179,15 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     squares, sizes = np.zeros((m, size)), np.zeros((m, size))
     for term in chunk.terms:
         # Of twins alone: a record that is far from them says nothing of their scale.
-        points = np.asarray(term.group if term.weights is not None else term.group[1:], dtype=np.float64)
+        among, given = (term.group[1:], None) if term.weights is None else (term.group, term.weights)
+        if term.at_risk and given is not None:
+            among, given = among[1:], given[1:] / np.maximum(given[1:].sum(0), _LEAST_WEIGHT)
+        points = np.asarray(among, dtype=np.float64)
         compared = len(points) > 0
         if not compared:
             points = np.asarray(term.own, dtype=np.float64)[None]
-        equal = term.weights is None or not compared
-        weights = np.full((1, 1), 1 / len(points)) if equal else np.asarray(term.weights)
+        equal = given is None or not compared
+        weights = np.full((1, 1), 1 / len(points)) if equal else np.asarray(given)
         _add_squares(points, weights, compared, term.rows(np.eye(size)), squares, sizes)
     counts = np.zeros((size, OCTAVES))
     _count(sums(squares, chunk.first), sums(sizes, chunk.first), touched, counts)

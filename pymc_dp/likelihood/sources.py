@@ -128,7 +128,7 @@ def one_after_the_other(chunk: Chunk, metric: np.ndarray) -> Rows:
         own[:, j, :width], rows[:width, :, j] = term.own, term.rows(metric)
         group[:size, :, j, :width], group[size:, :, j, :width] = term.group, term.group[:1]
         weights[:size, :, j] = 1 / size if term.weights is None else term.weights
-        leaves[:, j] = term.weights is None and size > 2
+        leaves[:, j] = (term.weights is None or term.at_risk) and size > 2
     first = number * (np.arange(m) if chunk.first is None else chunk.first)
     whole = m * number
     return Rows(

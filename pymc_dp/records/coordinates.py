@@ -22,6 +22,7 @@ from pymc_dp.records import gate, graph
 from pymc_dp.records.coefficients import bounds_of, find_coefficients
 from pymc_dp.records.derivatives import gradients
 from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.outcome_bounds import with_bound
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
 from pymc_dp.records.spreads import Spread, find_spreads
 from pymc_dp.records.sums import Points
@@ -295,14 +296,17 @@ def terms_given(
     opaque: OpaqueModel,
     replaced: Mapping[Variable, Variable],
     outcomes: Mapping[Variable, Variable] | None = None,
+    bounds: Mapping[Variable, Variable] | None = None,
 ) -> list[Variable]:
     """Terms of the records, with other variables in the place of public nodes.
 
-    With `outcomes`, of these observed variables alone, with other variables in the place of their values.
+    With `outcomes`, of these observed variables alone, with other variables in the place of their values;
+    with `bounds`, in the place of those that they are censored by.
     """
     values = opaque.values | dict(outcomes or {})
     rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
+    clones |= {rv: with_bound(clones[rv], bound) for rv, bound in (bounds or {}).items()}
     terms = transformed_conditional_logp(
         [clones[rv] for rv in outcomes or opaque.observed.values()],
         rvs_to_values={clone: values[rv] for rv, clone in clones.items()},

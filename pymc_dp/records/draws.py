@@ -1,6 +1,6 @@
 """Outcomes drawn from a model for each of its records: a function of public parameters and of the records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -22,9 +22,13 @@ from pytensor.tensor.type_other import NoneTypeT
 from pymc_dp.records import graph
 from pymc_dp.records.harmless import IMPROPER, harmless, missing, present
 from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.outcome_bounds import never_censored
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
+
+#: Of inputs of a random variable.
+type Change = Callable[[Sequence[Variable]], list[Variable]]
 
 
 class NotGenerativeError(Exception):
@@ -50,7 +54,9 @@ class Draw(NamedTuple):
     generators: list[Variable]
 
 
-def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable]) -> Draw:
+def draw_of(
+    reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], uncensored: bool = False
+) -> Draw:
     """Graphs of a draw of one observed variable.
 
     Parameters
@@ -60,6 +66,8 @@ def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable
         Of `reading.opaque.observed`. Other observed variables keep their values.
     replaced : mapping of Variable to Variable
         Public nodes, and what is put there (`Coordinates.replaced`).
+    uncensored : bool
+        Without the bound that records are censored by.
 
     Raises
     ------
@@ -74,7 +82,8 @@ def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable
     Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
     """
     made = _Made(reading)
-    (outcome,) = made(graph.flatten([given(reading, rv, replaced)], first=_without_loop))
+    drawn = given(reading, rv, replaced, never_censored if uncensored else list)
+    (outcome,) = made(graph.flatten([drawn], first=_without_loop))
     if outcome.type.dtype != rv.type.dtype:
         outcome = outcome.astype(rv.type.dtype)
     if outcome.type.ndim != rv.type.ndim:
@@ -89,15 +98,19 @@ def draw_of(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable
     return Draw(outcome, fit, made.generators)
 
 
-def given(reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
-    """An observed variable as it is drawn from values of all others."""
+def given(
+    reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], change: Change = list
+) -> Variable:
+    """An observed variable as it is drawn from values of all others, after a change of what it is made of."""
     try:
-        return _on_values(reading.opaque, rv, replaced)
+        return _on_values(reading.opaque, rv, replaced, change)
     except Exception as error:
         raise NotGenerativeError(f"its draw cannot be written down ({type(error).__name__})") from None
 
 
-def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable]) -> Variable:
+def _on_values(
+    opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable], change: Change
+) -> Variable:
     rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
     node = clones[rv].owner
@@ -108,7 +121,7 @@ def _on_values(opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Va
         rvs_to_transforms={clones[v]: opaque.transforms.get(v) for v in rvs},
     )
     given = dict(zip(tensors, values, strict=True))
-    inputs = [given.get(v, v) for v in node.inputs]
+    inputs = change([given.get(v, v) for v in node.inputs])
     drawn = node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(clones[rv])]
     transform = opaque.transforms[rv]
     return drawn if transform is None else transform.forward(drawn, *inputs)

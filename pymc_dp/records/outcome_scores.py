@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from types import MappingProxyType
 from typing import cast
 
 import numpy as np
@@ -53,20 +54,30 @@ def outcome_like(rv: Variable, n_rows: int, recorded: Variable) -> TensorSharedV
 
 
 def terms_with(
-    records: Scored, outcomes: Mapping[str, Variable], together: bool = False
+    records: Scored,
+    outcomes: Mapping[str, Variable],
+    together: bool = False,
+    bounds: Mapping[str, Variable] = MappingProxyType({}),
 ) -> dict[str, Variable]:
     """Log-densities of records with outcomes in the place of observed values, by name.
+
+    And with these bounds in the place of those that outcomes are censored by.
 
     Functions of the separate variables of the likelihood coordinates. Each has one outcome put in, and reads
     the recorded values of other observed variables; or all have all put in, `together`.
     """
     reading, seen = records.reading, records.coordinates
-    found: dict[str, Variable] = {}
+    observed, found = reading.opaque.observed, dict[str, Variable]()
     for names in [list(outcomes)] if together else [[name] for name in outcomes]:
         terms = terms_given(
-            reading.opaque, seen.replaced, {reading.opaque.observed[name]: outcomes[name] for name in names}
+            reading.opaque,
+            seen.replaced,
+            {observed[name]: outcomes[name] for name in names},
+            {observed[name]: bounds[name] for name in names if name in bounds},
         )
-        if not reading.are_rows(terms, [outcomes[name] for name in names]):
+        if not reading.are_rows(
+            terms, [places[name] for places in (outcomes, bounds) for name in names if name in places]
+        ):
             raise refuse_coupled(names[0], "with other outcomes its rows are not apart")
         found |= zip(names, terms, strict=True)
     return found
@@ -105,6 +116,8 @@ class OutcomeScores:
         Place of the values of each.
     count : int or None
         Number of outcomes, if all of them are taken: log-densities are then computed as well.
+    bound : Variable, optional
+        Place of the bound that the outcome is censored by: given beside each outcome.
 
     Attributes
     ----------
@@ -116,6 +129,8 @@ class OutcomeScores:
         What a record sees of phi: see `Twins`.
     size : int
         k.
+    bounded : bool
+        Whether a bound is given beside each outcome.
     moves : bool
         Whether outcomes have a bound that parameters move, as far as the graph shows.
 
@@ -131,12 +146,14 @@ class OutcomeScores:
         terms: Mapping[str, Variable],
         outcomes: Mapping[str, Variable],
         count: int | None,
+        bound: Variable | None = None,
     ):
         self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
         self._seen = seen = records.coordinates
         self._few = records.n_rows < _MANY
         read = set(ancestors(list(terms.values())))
-        places = [outcomes[name] for name in terms]
+        places = [outcomes[name] for name in terms] + ([] if bound is None else [bound])
+        self.bounded, self._places = bound is not None, len(places)
         self._data = [root in read for root in records._roots]
         roots = {root: axis for root, axis in records._roots.items() if root in read}
         roots |= dict.fromkeys(places, 0)
@@ -250,7 +267,7 @@ class OutcomeScores:
     @cached_property
     def _shared(self) -> Reentrant:
         """What comes out of tables, and those that are computed: the same for all outcomes."""
-        own = list(self._inputs)[: len(self._inputs) - len(self.names)]
+        own = list(self._inputs)[: len(self._inputs) - self._places]
         outputs = self._seen.joined(self._shared_outputs)
         return Reentrant(compiled([self._seen.vector, *own], outputs, self._kwargs, private=own))
 

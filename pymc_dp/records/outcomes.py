@@ -14,6 +14,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records.draws import Draw
+from pymc_dp.records.follow_up import FOR_INTERVALS
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 from pymc_dp.records.outcome_scores import Scored
 from pymc_dp.records.sums import compiled, guarded
@@ -21,9 +22,14 @@ from pymc_dp.records.threads import Each, Reentrant
 
 
 class Found(NamedTuple):
-    """Of all rows, by the name of the observed variable: recorded; drawn, K times; where drawn ones exist."""
+    """Of all rows, by the name of the observed variable: recorded; drawn, K times; where drawn ones exist.
+
+    And bounds by which outcomes are censored, where each has its own: of those that are drawn none is, and
+    there are some more of them (`pymc_dp.records.follow_up`).
+    """
 
     own: dict[str, np.ndarray]
+    bounds: dict[str, np.ndarray]
     drawn: dict[str, list[np.ndarray]]
     fit: dict[str, np.ndarray]
 
@@ -47,6 +53,8 @@ class Outcomes:
         Of persons: drawn first, once a person; what is drawn then depends on them.
     draws : mapping of str to Draw
         Of effects, and of those observed variables that are drawn.
+    bounds : mapping of str to Variable
+        Graphs of those by which outcomes are censored, where each record has its own.
 
     Notes
     -----
@@ -59,24 +67,27 @@ class Outcomes:
         places: Mapping[str, Variable],
         effects: Mapping[str, SharedVariable],
         draws: Mapping[str, Draw],
+        bounds: Mapping[str, Variable],
     ):
         self._records, self._outcomes, self._effects, self._draws = records, places, effects, draws
+        self._bounds = bounds
 
     def __call__(self, points: np.ndarray, twins: int, random: Randomness, each: Each = map) -> Found:
         """Read what was recorded, and draw as many twins of each; see `Twins`."""
         recorded = guarded(self._own, what="The observed values could not be read")
-        return Found(
-            dict(zip(self._outcomes, recorded, strict=True)), *self._drawn(points, twins, random, each)
-        )
+        own = dict(zip(self._outcomes, recorded, strict=False))
+        bounds = dict(zip(self._bounds, recorded[len(own) :], strict=True))
+        return Found(own, bounds, *self._drawn(points, twins, random, each))
 
     @cached_property
     def _own(self) -> Function:
-        """Recorded outcomes, as arrays of the type of what is drawn."""
+        """Recorded outcomes, as arrays of the type of what is drawn, and bounds."""
         opaque = self._records.reading.opaque
         outcomes = [
             pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
             for name, place in self._outcomes.items()
         ]
+        outcomes += [pt.cast(bound, "float64") for bound in self._bounds.values()]
         return compiled([], outcomes, {"mode": CHECK_MODE}, private=self._records._roots)
 
     @cached_property
@@ -105,7 +116,7 @@ class Outcomes:
                     points[k % len(points)],
                     random.generators(generators),
                 )
-                for k in range(twins)
+                for k in range(twins + FOR_INTERVALS * (name in self._bounds))
             )
             # What effects are is not an argument: then one is drawn after the other.
             for outcome, good in (map if effects else each)(call, some):

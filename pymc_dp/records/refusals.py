@@ -1,8 +1,11 @@
 """Refusals in words: what was found, why it would leak, how to fix it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pymc_dp.errors import ModelRefusedError
+
+#: Why outcomes are not compared with drawn ones, though they can be drawn.
+MOVES = "a bound of its distribution depends on a parameter"
 
 
 def refuse_public_observed(label: str) -> ModelRefusedError:
@@ -171,3 +174,24 @@ def refuse_derivative(op: object) -> ModelRefusedError:
         "what is released is made of first derivatives of each record's log-likelihood.",
         "use a step that needs none: DPPenaltyMH, DPBarker, DPFastMH.",
     )
+
+
+def check_generative(unlike: Mapping[str, str]) -> None:
+    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
+    for name, why in sorted(unlike.items()):
+        if why == MOVES:
+            raise ModelRefusedError(
+                f"Of observed variable {name!r} {why}.",
+                "how far outcomes reach tells of it, and not how each one pulls, which is all that is "
+                "released: the result would be wrong.",
+                "take a distribution without a sharp bound, or a public bound. A step, as "
+                "dp.sample(step=dp.DPPenaltyMH(...)), evaluates the likelihood as it is.",
+            )
+        raise ModelRefusedError(
+            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
+            "its records are compared with outcomes that the model itself draws; without these, clipping "
+            "would bias the result by more than it says.",
+            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
+            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
+            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
+        )

@@ -5,24 +5,25 @@ truth a record and its twins are exchangeable, so that what compares them symmet
 there are few outcomes all of them are taken, with their probabilities.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import NamedTuple, cast
 
 import numpy as np
-from pymc.distributions.discrete import DiscreteUniformRV
+import pytensor
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.random import basic as distributions
 
-from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
+from pymc_dp.records.follow_up import INTERVALS, in_intervals
+from pymc_dp.records.outcome_bounds import bound_of, has_moving_bound
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
+from pymc_dp.records.refusals import MOVES
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
@@ -33,15 +34,6 @@ from pymc_dp.records.units import chunks_of
 _ROWS = 4096
 # Numbers of their scores, at most: they stay in the cache.
 _NUMBERS = 2**17
-
-# Laws by which parameters of theirs nothing is beyond: their places.
-_BOUNDS = {
-    distributions.UniformRV: (0, 1),
-    DiscreteUniformRV: (0, 1),
-    distributions.TriangularRV: (0, 2),
-    distributions.ParetoRV: (1,),
-}
-_MOVES = "a bound of its distribution depends on a parameter"
 
 
 class TermScores(NamedTuple):
@@ -60,12 +52,15 @@ class TermScores(NamedTuple):
         Probabilities of the outcomes; None: all are equal.
     pieces : list of (Piece, ndarray or None), or None
         What rows consist of; None: scores are by phi.
+    at_risk : bool
+        Whether weights say which twins are compared, all of them with one weight.
     """
 
     own: np.ndarray
     group: np.ndarray
     weights: np.ndarray | None
     pieces: list[WithData] | None
+    at_risk: bool = False
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
         """Rows x_a of the predictors, times a matrix of shape (q, p): shape (k, m, q), or (k, 1, q).
@@ -115,6 +110,8 @@ class Twins:
         Observed variables of which there are no twins, and why.
     finite : dict of str to int
         Those of which all outcomes are taken, and how many there are.
+    bounds : dict of str to Variable
+        Of those that are censored by a bound of each record: see `pymc_dp.records.follow_up`.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
     sums : list of list of tuple of int and ndarray of int
@@ -154,6 +151,9 @@ class Twins:
             for name, rv in observed.items()
             if name not in self._effects
         }
+        roots, parameters = reading.roots, reading.opaque.rvs.values()
+        bounds = {name: bound_of(rv, roots, parameters) for name, rv in observed.items() if not self._effects}
+        self.bounds: dict[str, Variable] = {name: one for name, one in bounds.items() if one is not None}
         self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
             self.names = [list(self._outcomes)]
@@ -164,7 +164,7 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
-        self.unlike |= {name: _MOVES for name, rv in observed.items() if self._has_moving_bound(rv)}
+        self.unlike |= {name: MOVES for name, rv in observed.items() if has_moving_bound(rv, reading.opaque)}
         self._note()
 
     @cached_property
@@ -172,11 +172,13 @@ class Twins:
         """The same of those groups of `names` that share a coordinate of phi, and share none with others."""
         found: list[tuple[set[int], list[int]]] = []
         for number, scores in enumerate(self._scores):
+            if not scores.reads:  # there is nothing to find
+                continue
             alike = [one for one in found if not one[0].isdisjoint(scores.reads)]
             found = [one for one in found if one not in alike]
             read = set(scores.reads).union(*(read for read, _ in alike))
             found.append((read, [*(k for _, numbers in alike for k in numbers), number]))
-        return [self] if len(found) == 1 else [self._of(sorted(numbers)) for _, numbers in found]
+        return [self] if len(found) <= 1 else [self._of(sorted(numbers)) for _, numbers in found]
 
     def _of(self, numbers: Sequence[int]) -> "Twins":
         """Of some groups of `names` alone."""
@@ -184,6 +186,7 @@ class Twins:
         part.names, part._scores = [self.names[k] for k in numbers], [self._scores[k] for k in numbers]
         named = {name for names in part.names for name in names}
         part._outcomes = {name: place for name, place in self._outcomes.items() if name in named}
+        part.bounds = {name: bound for name, bound in self.bounds.items() if name in named}
         part._draws = {name: draw for name, draw in self._draws.items() if name in named}
         part.apart = [part]
         part._note()
@@ -192,7 +195,7 @@ class Twins:
     def _note(self) -> None:
         """Note what is public of the scores."""
         records = self._records
-        self.outcomes = Outcomes(records, self._outcomes, self._effects, self._draws)
+        self.outcomes = Outcomes(records, self._outcomes, self._effects, self._draws, self.bounds)
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
@@ -206,8 +209,11 @@ class Twins:
     def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
         """Names of observed variables that are compared together, and their scores."""
         records = self._records
-        terms = terms_with(records, self._outcomes)
-        blind = set(records._roots).isdisjoint(ancestors(list(terms.values())))
+        bounds = {
+            name: pytensor.shared(np.zeros(records.n_rows), shape=(records.n_rows,)) for name in self.bounds
+        }
+        terms = terms_with(records, self._outcomes, bounds=bounds)
+        blind = not bounds and set(records._roots).isdisjoint(ancestors(list(terms.values())))
         # Of persons' rows all that can be compared together is, with twins: a bound for each would be dear.
         joint = blind and len(terms) > 1 and records.unit_of_row is not None
         for name, rv in [] if joint else records.reading.opaque.observed.items():
@@ -219,7 +225,11 @@ class Twins:
         groups = [list(terms)] if together else [[name] for name in in_order(records.reading, terms)]
         return groups, [
             OutcomeScores(
-                records, {name: terms[name] for name in names}, self._outcomes, self.finite.get(names[0])
+                records,
+                {name: terms[name] for name in names},
+                self._outcomes,
+                self.finite.get(names[0]),
+                bounds.get(names[0]),
             )
             for names in groups
         ]
@@ -237,18 +247,12 @@ class Twins:
                     whole[np.ravel(piece.columns)] = True
         return whole, looked_up
 
-    def _has_moving_bound(self, rv: Variable) -> bool:
-        """Whether scores tell nothing of a parameter: outcomes are within it, and as likely everywhere."""
-        op, opaque = rv.owner.op, self._records.reading.opaque
-        bounds = [op.dist_params(rv.owner)[k] for k in _BOUNDS.get(type(op), ())]
-        read = ancestors(bounds, blockers=list(opaque.observed.values()))
-        return not set(opaque.free.values()).isdisjoint(read)
-
     def _find_draws(self, names: Sequence[str]) -> dict[str, Draw]:
         """Of variables that are drawn together; one that has no draw leaves the others without."""
         reading, seen = self._records.reading, self._records.coordinates
         try:
-            found = {name: draw_of(reading, reading.opaque.observed[name], seen.replaced) for name in names}
+            observed, replaced = reading.opaque.observed, seen.replaced
+            found = {name: draw_of(reading, observed[name], replaced, name in self.bounds) for name in names}
         except NotGenerativeError as error:
             self.unlike |= {name: str(error) for name in names if name in self._outcomes}
             return {}
@@ -280,7 +284,8 @@ class Twins:
             points = points.mean(axis=0)[None]
         found = self.outcomes(points, twins, random, each)
         records = self._records
-        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores)) // len(self._scores)
+        terms = len(self._scores) + (INTERVALS - 1) * len(self.bounds)
+        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores)) // terms
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
             if units.start == 0:  # compiles what the others call: PyTensor does not in several threads
@@ -300,9 +305,13 @@ class Twins:
         """Scores of some units: see `chunks_of`."""
         data, terms = self._records.data_of(rows), []
         for scores, names in zip(self._scores, self.names, strict=True):
-            outcomes = [[part_of(found.own[name], rows, 0) for name in names]]
+            own = [values[name] for values in (found.own, found.bounds) for name in names if name in values]
+            outcomes = [[part_of(values, rows, 0) for values in own]]
             finite = names[0] in self.finite
             compared = twins if names[0] in found.drawn and not finite else 0
+            if isinstance(scores, OutcomeScores) and scores.bounded and compared:
+                terms += self._until(scores, points, data, found, names[0], rows, most)
+                continue
             outcomes += [[part_of(found.drawn[name][k], rows, 0) for name in names] for k in range(compared)]
             m = len(outcomes[0][0])
             if isinstance(scores, EffectScores):
@@ -326,23 +335,21 @@ class Twins:
             terms.append(TermScores(mine, group, weights, at.pieces))
         return Chunk(units, terms, None if self._effects else first)
 
-
-def check_generative(unlike: Mapping[str, str]) -> None:
-    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
-    for name, why in sorted(unlike.items()):
-        if why == _MOVES:
-            raise ModelRefusedError(
-                f"Of observed variable {name!r} {why}.",
-                "how far outcomes reach tells of it, and not how each one pulls, which is all that is "
-                "released: the result would be wrong.",
-                "take a distribution without a sharp bound, or a public bound. A step, as "
-                "dp.sample(step=dp.DPPenaltyMH(...)), evaluates the likelihood as it is.",
-            )
-        raise ModelRefusedError(
-            f"No outcomes can be drawn for observed variable {name!r}: {why}.",
-            "its records are compared with outcomes that the model itself draws; without these, clipping "
-            "would bias the result by more than it says.",
-            "give the distribution as pm.CustomDist(..., dist=function), made of PyMC's distributions; a "
-            'function random= is taken with trusted_ops=["CustomDist_NAME"], if it draws each record by '
-            "itself. Or run a step, as dp.sample(step=dp.DPPenaltyMH(...)).",
-        )
+    def _until(
+        self,
+        scores: OutcomeScores,
+        points: np.ndarray,
+        data: Sequence[np.ndarray],
+        found: Found,
+        name: str,
+        rows: slice | np.ndarray,
+        most: int,
+    ) -> list[TermScores]:
+        """Scores of an outcome that is censored by a bound of each row: see `pymc_dp.records.follow_up`."""
+        outcome, bound, fit = (part_of(one[name], rows, 0) for one in (found.own, found.bounds, found.fit))
+        twins = [part_of(drawn, rows, 0) for drawn in found.drawn[name]]
+        at = scores.at(points, data, len(outcome), True)
+        terms = []
+        for own, group, weights in in_intervals(at, outcome, np.where(fit, bound, np.nan), twins, most):
+            terms.append(TermScores(own, group, weights, at.pieces, at_risk=True))
+        return terms

@@ -191,7 +191,7 @@ def _positive(given: Any) -> float:
 
 
 def _count(given: Any) -> int:
-    check_count("twins", given, 0)
+    check_count("twins", given, 1)
     if given > MOST_TWINS:
         raise ValueError("twins")
     return given

@@ -30,7 +30,9 @@ ALARM = 1e-8
 
 
 def term_of(own, group, weights, rows):
-    return SimpleNamespace(own=own, group=group, weights=weights, rows=lambda metric: rows @ metric)
+    return SimpleNamespace(
+        own=own, group=group, weights=weights, at_risk=False, rows=lambda metric: rows @ metric
+    )
 
 
 class Records:

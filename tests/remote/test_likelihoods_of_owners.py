@@ -255,7 +255,7 @@ def test_points_of_an_adversary():
             "phi": [size] * P,
             "metric": (np.ones((P, P)) * size).tolist(),
             "bounds": [size, 1 / max(size, 1e-300)],
-            "twins": 0,
+            "twins": 1,
             "shares": [0.1, 0.1],
         }
         answer = said(owner, "compare_with_twins", **question)

@@ -1,0 +1,175 @@
+"""Censored times are compared interval by interval: right with bounds that were not reached, known or not."""
+
+from operator import call
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
+from pymc_dp.likelihood.octaves import count_octaves
+from pymc_dp.likelihood.sources import one_after_the_other
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records import outcome_bounds
+from pymc_dp.records.follow_up import FOR_INTERVALS, in_intervals
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.twins import Chunk, TermScores
+from tests.conftest import NUMBA
+
+# Standard errors: P < 1e-9 for one normal number; seeds are fixed.
+FAR = 6.0
+TWINS = 12
+
+
+def exponential(outcomes, most):
+    """Scores of an exponential law by the logarithm of its rate, at 1, and log-densities."""
+    times, bounds = (np.array(each) for each in zip(*outcomes, strict=True))
+    scores = np.where(times < bounds, 1 - times, -times)
+    return [scores[:, :, None], np.where(times <= bounds, -times, -np.inf)]
+
+
+def weibull(outcomes, most):
+    """The same of a Weibull law by its shape, at 1."""
+    times, bounds = (np.array(each) for each in zip(*outcomes, strict=True))
+    with np.errstate(all="ignore"):
+        scores = np.where(times < bounds, 1 + np.log(times), 0.0) - times * np.log(times)
+    return [scores[:, :, None], exponential(outcomes, most)[1]]
+
+
+def follow_up(n, latest, seed=0):
+    """Times, bounds and twins of records; a second array of bounds is infinite where the event was seen."""
+    rng = np.random.default_rng(seed)
+    time, bound = rng.exponential(size=n), rng.uniform(0.05, latest, size=n)
+    twins = rng.exponential(size=(FOR_INTERVALS + TWINS, n))
+    return np.minimum(time, bound), bound, np.where(time < bound, np.inf, bound), twins
+
+
+def chunk_of(outcome, bound, twins, law=exponential):
+    terms = [
+        TermScores(own[:, :1], group[:, :, :1], weights, None, at_risk=True)
+        for own, group, weights in in_intervals(law, outcome, bound, twins, 4096)
+    ]
+    return Chunk(slice(None), terms)
+
+
+def scores(chunk, clip):
+    """What each record adds, in units of the clip bound."""
+    made, found, each = one_after_the_other(chunk, np.eye(1)), [], len(chunk.terms)
+    for i in range(len(chunk.terms[0].own)):
+        total, some = Totals(1), slice(each * i, each * (i + 1))
+        weights = None if made.weights is None else made.weights[:, some]
+        leaves = None if made.leaves is None else made.leaves[some]
+        parts = made.own[some], made.group[:, some], weights, made.rows[:, : each if made.leaves is not None else 1]
+        compare(*parts, Bounds(clip, 1.0), total, np.array([0]), leaves)
+        found.append(total.score[0] / 2**20)
+    return np.array(found)
+
+
+def away(values):
+    return abs(values.mean()) / values.std() * np.sqrt(len(values))
+
+
+@pytest.mark.parametrize("clip", [0.4, 1.0])
+def test_what_a_record_adds_is_zero_on_average(clip):
+    """With bounds that are known and that are not; compared as a whole it is not zero."""
+    outcome, bound, unknown, twins = follow_up(12_000, 3.0)
+    for given in (bound, unknown):
+        assert away(scores(chunk_of(outcome, given, twins, weibull), clip)) < FAR
+    whole, _ = weibull([[t, unknown] for t in np.minimum([outcome, *twins[FOR_INTERVALS:]], unknown)], 4096)
+    control = Chunk(slice(None), [TermScores(whole[0], whole, None, None)])
+    assert away(scores(control, clip)) > FAR
+
+
+def test_intervals_add_up_to_the_whole():
+    """But for twins that are not at risk, and for what is after the last interval."""
+    outcome, bound, unknown, twins = follow_up(500, 2.0)
+    for given in (bound, unknown):
+        own = sum(own for own, _, _ in in_intervals(exponential, outcome, given, twins, 4096))
+        (expected,), _ = exponential([[outcome, given]], 4096)
+        early = outcome < 1.5
+        np.testing.assert_allclose(own[early], expected[early], atol=1e-12)
+        for _, group, weights in in_intervals(exponential, outcome, given, twins, 4096):
+            np.testing.assert_allclose(weights.sum(axis=0), 1.0)
+            assert np.isfinite(group).all()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1.0, 0.0, 5e-324])
+@pytest.mark.parametrize("which", [0, 1, 2])
+def test_a_record_changes_nothing_of_others(value, which):
+    """To the last bit, without warnings (errors here); what is not a number adds zero."""
+    parts = (*follow_up(60, 2.0)[:2], follow_up(60, 2.0)[3])
+    before = chunk_of(*parts)
+    changed = [part.copy() for part in parts]
+    changed[which][..., 7] = value
+    after = chunk_of(*changed)
+    others = np.arange(60) != 7
+    for one, two in zip(before.terms, after.terms, strict=True):
+        np.testing.assert_array_equal(one.own[others], two.own[others])
+        np.testing.assert_array_equal(one.group[:, others], two.group[:, others])
+        np.testing.assert_array_equal(one.weights[:, others], two.weights[:, others])
+    added = scores(after, 0.6)
+    assert np.isfinite(added).all() and abs(added[7]) <= 1
+    counts = count_octaves(after, 1, 1)
+    assert counts.sum() <= 60
+
+
+def model_of(make, n=30, **kwargs):
+    rng = np.random.default_rng(1)
+    y, bound = rng.exponential(size=n), rng.uniform(1, 2, size=n)
+    with pm.Model() as model:
+        make(pm.HalfNormal("rate"), np.minimum(y, bound), bound)
+    return RecordModel(model, verify=False, **kwargs)
+
+
+def censored(rate, y, **bounds):
+    return pm.Censored("y", pm.Exponential.dist(rate), **{"lower": None, "upper": None} | bounds, observed=y)
+
+
+MODELS = {
+    "own bounds": (True, lambda rate, y, bound: censored(rate, y, upper=bound)),
+    "infinite bounds": (True, lambda rate, y, bound: censored(rate, y, upper=np.where(y < bound, np.inf, y))),
+    "computed": (True, lambda rate, y, bound: censored(rate, y, upper=2 * pm.Data("bound", bound) - bound)),
+    "whole numbers": (True, lambda rate, y, bound: censored(rate, y, upper=np.full(len(y), 3))),
+    "public": (False, lambda rate, y, bound: censored(rate, y, upper=2.0)),
+    "from below too": (False, lambda rate, y, bound: censored(rate, y, lower=0.0 * bound, upper=bound)),
+    "from below": (False, lambda rate, y, bound: censored(rate, y, lower=bound)),
+    "estimated": (False, lambda rate, y, bound: censored(rate, y, upper=bound + rate)),
+    "none": (False, lambda rate, y, bound: pm.Exponential("y", rate, observed=y)),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_which_outcomes_have_bounds_of_their_own(name):
+    has, make = MODELS[name]
+    opaque = (reading := model_of(make).reading).opaque
+    found = outcome_bounds.bound_of(opaque.observed["y"], reading.roots, opaque.rvs.values())
+    assert (found is not None) == has
+
+
+def test_counts_are_compared_as_a_whole():
+    def counts(rate, y, bound):
+        pm.Censored(
+            "y", pm.Poisson.dist(rate), lower=None, upper=np.full(len(y), 5), observed=np.ones(len(y), int)
+        )
+
+    reading = model_of(counts).reading
+    assert outcome_bounds.bound_of(reading.opaque.observed["y"], reading.roots, []) is None
+
+
+@pytest.mark.parametrize("name", ["own bounds", "infinite bounds", "whole numbers"])
+def test_twins_of_a_model(name):
+    """By the scores of an exponential law: the twins are not censored, and intervals are of their own law."""
+    records = model_of(MODELS[name][1], 400, compile_kwargs=NUMBA)
+    phi = records.coordinates(records._start)
+    (chunk,) = map(call, records.twins(phi, TWINS, PrivacyRandom(debug_seed=1)))
+    rate = float(np.exp(phi[0]))
+    (drawn,) = records.twins.outcomes(phi[None], TWINS, PrivacyRandom(debug_seed=1)).drawn.values()
+    assert len(drawn) == TWINS + FOR_INTERVALS
+    assert abs(rate * np.mean(drawn) - 1) < FAR / np.sqrt(np.size(drawn))
+    found = records.twins.outcomes(phi[None], TWINS, PrivacyRandom(debug_seed=1))
+    outcome, bound = rate * found.own["y"], rate * found.bounds["y"]
+    expected = in_intervals(exponential, outcome, bound, [rate * y for y in drawn], 4096)
+    for term, (own, group, weights) in zip(chunk.terms, expected, strict=True):
+        np.testing.assert_allclose(term.own, own, atol=1e-8)
+        np.testing.assert_allclose(term.group, group, atol=1e-8)
+        np.testing.assert_array_equal(term.weights, weights)
