@@ -118,6 +118,8 @@ def main():
     own.add_argument("--directory", type=Path, default=None)
     options = own.parse_args()
     silence()
+    if options.directory is not None:
+        options.directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=options.directory) as directory:
         parts = [(directory, seed, options.n // options.parts) for seed in range(options.parts)]
         for workers in options.workers:

@@ -59,7 +59,12 @@ def scores(chunk, clip):
         total, some = Totals(1), slice(each * i, each * (i + 1))
         weights = None if made.weights is None else made.weights[:, some]
         leaves = None if made.leaves is None else made.leaves[some]
-        parts = made.own[some], made.group[:, some], weights, made.rows[:, : each if made.leaves is not None else 1]
+        parts = (
+            made.own[some],
+            made.group[:, some],
+            weights,
+            made.rows[:, : each if made.leaves is not None else 1],
+        )
         compare(*parts, Bounds(clip, 1.0), total, np.array([0]), leaves)
         found.append(total.score[0] / 2**20)
     return np.array(found)
