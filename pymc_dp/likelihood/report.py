@@ -25,10 +25,11 @@ ASSUMPTIONS = (
 # Of accuracy; no promise depends on it.
 _RIGHT_IF = (
     "Outcomes have the law that the model gives them, given a record's other columns. No column may be "
-    "decided by the outcome of its own row, as the time until the event as an exposure is (bounds of "
-    "censoring may be infinite where the event was seen, without effects of persons). By outcomes of the person's earlier rows it may, if rows stand "
-    "in the order of time and persons have no effects of their own; and by outcomes of observed variables "
-    "that are defined before its own (docs/likelihood, limits)."
+    "decided by the outcome of its own row: an array of bounds of censoring, infinite where the event "
+    "was seen (pm.math.switch(seen, np.inf, time) is right), the time until the event as an exposure. By "
+    "outcomes of the person's earlier rows it may, if rows stand in the order of time and persons have no "
+    "effects of their own; and by outcomes of observed variables that are defined before its own "
+    "(docs/likelihood, limits)."
 )
 
 

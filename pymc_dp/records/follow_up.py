@@ -1,9 +1,9 @@
 """Times until an event, some of them censored: compared interval by interval, as long as a record is at risk.
 
 Of a record whose event was seen the bound of its censoring was not reached, and many tables have none for
-it, or an infinite one. A twin of such a record would never be censored, and a record that was censored is
-known by its bound. But in a short interval a record that is at risk is like its twins that are, whatever the
-bound is that it does not reach (docs/proofs/twins, section 2).
+it: a model then says ``switch(seen, inf, time)``. A twin of such a record would never be censored, and
+a record that was censored is known by its bound. But in a short interval a record that is at risk is like its
+twins that are, whatever the bound is that it does not reach (docs/proofs/twins, section 2).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,6 +18,8 @@ type Scores = Callable[[Sequence[Sequence[np.ndarray]], int], list[np.ndarray]]
 _HAZARDS = 0.3, 0.65, 1.05, 1.6, 2.3, 3.3
 #: How many these are.
 INTERVALS = len(_HAZARDS)
+# Hazards of two outcomes are taken to differ by so much, at least.
+_TIE = 1e-12
 #: Outcomes that are drawn to find a record's intervals.
 FOR_INTERVALS = 8
 
@@ -89,5 +91,5 @@ def _intervals(times: Sequence[np.ndarray], hazards: np.ndarray) -> np.ndarray:
             (np.take_along_axis(each, k, 0)[0], np.take_along_axis(each, k + 1, 0)[0])
             for each in (sorted_times, hazards)
         )
-        ends.append(t + (hazard - h) / (more - h) * (after - t))
+        ends.append(t + (hazard - h) / np.maximum(more - h, _TIE) * (after - t))
     return np.maximum.accumulate(np.array(ends), axis=0)

@@ -8,7 +8,10 @@ from pymc.distributions.censored import CensoredRV
 from pymc.distributions.discrete import DiscreteUniformRV
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
+from pytensor.scalar.basic import Cast, Identity, Switch
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random import basic as distributions
+from pytensor.tensor.shape import SpecifyShape
 
 from pymc_dp.records.opaque import OpaqueModel
 
@@ -29,25 +32,54 @@ def has_moving_bound(rv: Variable, opaque: OpaqueModel) -> bool:
     return not set(opaque.free.values()).isdisjoint(read)
 
 
-def bound_of(rv: Variable, roots: Collection[Variable], parameters: Collection[Variable]) -> Variable | None:
-    """Bound by which a continuous outcome is censored from above, if each record has its own; else None.
+def has_unknown_bound(rv: Variable) -> bool:
+    """Whether an outcome is censored by a bound that the graph says is infinite for some records."""
+    if not isinstance(rv.owner.op, CensoredRV):
+        return False
+    return any(_may_be_infinite(bound) for bound in rv.owner.inputs[1:])
+
+
+def bound_of(rv: Variable, parameters: Collection[Variable]) -> Variable | None:
+    """Bound by which records are compared in intervals: one from above alone, that is not known of all.
 
     Parameters
     ----------
     rv : Variable
         An observed variable.
-    roots : collection of Variable
-        What holds records.
     parameters : collection of Variable
         Random variables.
+
+    Notes
+    -----
+    **Privacy.** Decided from the graph: an array is not looked at, whatever numbers it has.
     """
-    if not isinstance(rv.owner.op, CensoredRV) or rv.type.ndim != 1 or not rv.type.dtype.startswith("float"):
+    if not has_unknown_bound(rv) or rv.type.ndim != 1:
         return None
-    _, lower, upper = rv.owner.inputs
-    read = set(ancestors([upper]))
-    unbounded = isinstance(lower, Constant) and bool(np.all(np.isneginf(lower.data)))
-    own = unbounded and not read.isdisjoint(roots) and read.isdisjoint(parameters)
-    return upper if own else None
+    distribution, lower, upper = rv.owner.inputs
+    unbounded = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(np.isneginf(lower.data)))
+    known = set(parameters).isdisjoint(ancestors([upper]))
+    has_density = distribution.type.dtype.startswith("float")
+    return upper if unbounded and known and has_density else None
+
+
+def _may_be_infinite(bound: Variable) -> bool:
+    """Whether it is one of two numbers, of which one is written as infinite."""
+    node = _without_copies(bound).owner
+    if node is None or not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch)):
+        return False
+    ends = [_without_copies(end) for end in node.inputs[1:]]
+    return any(
+        isinstance(end, Constant) and end.data.size == 1 and bool(np.all(np.isinf(end.data))) for end in ends
+    )
+
+
+def _without_copies(variable: Variable) -> Variable:
+    while (node := variable.owner) is not None:
+        copies = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast | Identity)
+        if not copies and not isinstance(node.op, DimShuffle | SpecifyShape):
+            break
+        variable = node.inputs[0]
+    return variable
 
 
 def with_bound(rv: Variable, bound: Variable) -> Variable:
@@ -57,8 +89,6 @@ def with_bound(rv: Variable, bound: Variable) -> Variable:
 
 
 def never_censored(inputs: Sequence[Variable]) -> list[Variable]:
-    """Inputs of a censored variable, with bounds that nothing reaches in the place of each record's."""
+    """Inputs of a censored variable, with an infinite bound in the place of each record's."""
     distribution, lower, upper = inputs
-    dtype = np.dtype(upper.type.dtype)
-    largest = np.inf if dtype.kind == "f" else np.iinfo(dtype).max
-    return [distribution, lower, pt.fill(upper, pt.constant(largest, dtype=dtype))]
+    return [distribution, lower, pt.fill(upper, pt.constant(np.inf, dtype=upper.type.dtype))]

@@ -6,6 +6,7 @@ from pymc_dp.errors import ModelRefusedError
 
 #: Why outcomes are not compared with drawn ones, though they can be drawn.
 MOVES = "a bound of its distribution depends on a parameter"
+UNKNOWN = "a bound that censors it is infinite for some records"
 
 
 def refuse_public_observed(label: str) -> ModelRefusedError:
@@ -186,6 +187,14 @@ def check_generative(unlike: Mapping[str, str]) -> None:
                 "released: the result would be wrong.",
                 "take a distribution without a sharp bound, or a public bound. A step, as "
                 "dp.sample(step=dp.DPPenaltyMH(...)), evaluates the likelihood as it is.",
+            )
+        if why == UNKNOWN:
+            raise ModelRefusedError(
+                f"Of observed variable {name!r} {why}.",
+                "where the outcome decides it a record is not like outcomes that the model draws for it: the "
+                "result would be wrong. It is right for an upper bound of a vector of outcomes that have a "
+                "density, with lower=None and without effects of persons.",
+                "give every record the bound that was planned for it, also where it was not reached.",
             )
         raise ModelRefusedError(
             f"No outcomes can be drawn for observed variable {name!r}: {why}.",

@@ -19,11 +19,11 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.follow_up import INTERVALS, in_intervals
-from pymc_dp.records.outcome_bounds import bound_of, has_moving_bound
+from pymc_dp.records.outcome_bounds import bound_of, has_moving_bound, has_unknown_bound
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
-from pymc_dp.records.refusals import MOVES
+from pymc_dp.records.refusals import MOVES, UNKNOWN
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
@@ -151,8 +151,8 @@ class Twins:
             for name, rv in observed.items()
             if name not in self._effects
         }
-        roots, parameters = reading.roots, reading.opaque.rvs.values()
-        bounds = {name: bound_of(rv, roots, parameters) for name, rv in observed.items() if not self._effects}
+        parameters = reading.opaque.rvs.values()
+        bounds = {name: bound_of(rv, parameters) for name, rv in observed.items() if not self._effects}
         self.bounds: dict[str, Variable] = {name: one for name, one in bounds.items() if one is not None}
         self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
@@ -165,6 +165,8 @@ class Twins:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
         self.unlike |= {name: MOVES for name, rv in observed.items() if has_moving_bound(rv, reading.opaque)}
+        unknown = [name for name, rv in observed.items() if has_unknown_bound(rv) and name not in self.bounds]
+        self.unlike |= dict.fromkeys(unknown, UNKNOWN)
         self._note()
 
     @cached_property

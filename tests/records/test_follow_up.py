@@ -4,15 +4,17 @@ from operator import call
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.octaves import count_octaves
 from pymc_dp.likelihood.sources import one_after_the_other
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records import outcome_bounds
 from pymc_dp.records.follow_up import FOR_INTERVALS, in_intervals
 from pymc_dp.records.model import RecordModel
+from pymc_dp.records.refusals import check_generative
 from pymc_dp.records.twins import Chunk, TermScores
 from tests.conftest import NUMBA
 
@@ -130,38 +132,64 @@ def censored(rate, y, **bounds):
     return pm.Censored("y", pm.Exponential.dist(rate), **{"lower": None, "upper": None} | bounds, observed=y)
 
 
+def unknown(y, bound):
+    return pm.math.switch(y < bound, np.inf, bound)
+
+
+# Whether records are compared in intervals; None: refused.
 MODELS = {
-    "own bounds": (True, lambda rate, y, bound: censored(rate, y, upper=bound)),
-    "infinite bounds": (True, lambda rate, y, bound: censored(rate, y, upper=np.where(y < bound, np.inf, y))),
-    "computed": (True, lambda rate, y, bound: censored(rate, y, upper=2 * pm.Data("bound", bound) - bound)),
-    "whole numbers": (True, lambda rate, y, bound: censored(rate, y, upper=np.full(len(y), 3))),
+    "unknown": (True, lambda rate, y, bound: censored(rate, y, upper=unknown(y, bound))),
+    "containers": (
+        True,
+        lambda rate, y, bound: censored(
+            rate, y, upper=pt.where(pm.Data("seen", y < bound), np.inf, pm.Data("end", y))
+        ),
+    ),
+    "float32": (True, lambda rate, y, bound: censored(rate, y, upper=unknown(y, bound).astype("float32"))),
+    "known": (False, lambda rate, y, bound: censored(rate, y, upper=bound)),
+    "an array": (False, lambda rate, y, bound: censored(rate, y, upper=np.where(y < bound, np.inf, y))),
+    "infinite": (False, lambda rate, y, bound: censored(rate, y, upper=np.full(len(y), np.inf))),
+    "computed": (False, lambda rate, y, bound: censored(rate, y, upper=pm.math.switch(y < bound, bound, y))),
     "public": (False, lambda rate, y, bound: censored(rate, y, upper=2.0)),
-    "from below too": (False, lambda rate, y, bound: censored(rate, y, lower=0.0 * bound, upper=bound)),
     "from below": (False, lambda rate, y, bound: censored(rate, y, lower=bound)),
-    "estimated": (False, lambda rate, y, bound: censored(rate, y, upper=bound + rate)),
-    "none": (False, lambda rate, y, bound: pm.Exponential("y", rate, observed=y)),
+    "not censored": (False, lambda rate, y, bound: pm.Exponential("y", rate, observed=y)),
+    "from both sides": (
+        None,
+        lambda rate, y, bound: censored(rate, y, lower=0.0 * bound, upper=unknown(y, bound)),
+    ),
+    "unknown from below": (
+        None,
+        lambda rate, y, bound: censored(rate, y, lower=pm.math.switch(y < 1, -np.inf, y)),
+    ),
+    "counts": (
+        None,
+        lambda rate, y, bound: pm.Censored(
+            "y", pm.Poisson.dist(rate), lower=None, upper=unknown(y, bound), observed=np.ones(len(y), int)
+        ),
+    ),
+    "a column": (
+        None,
+        lambda rate, y, bound: pm.Censored(
+            "y", pm.Exponential.dist(rate), lower=None, upper=unknown(y, bound)[:, None], observed=y[:, None]
+        ),
+    ),
 }
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_which_outcomes_have_bounds_of_their_own(name):
-    has, make = MODELS[name]
-    opaque = (reading := model_of(make).reading).opaque
-    found = outcome_bounds.bound_of(opaque.observed["y"], reading.roots, opaque.rvs.values())
-    assert (found is not None) == has
+def test_which_outcomes_are_compared_in_intervals(name):
+    """By the graph: what numbers arrays have makes no difference."""
+    expected, make = MODELS[name]
+    twins = model_of(make).twins
+    assert set(twins.bounds) == ({"y"} if expected else set())
+    if expected is None:
+        with pytest.raises(ModelRefusedError, match="a bound that censors it is infinite for some records"):
+            check_generative(twins.unlike)
+    else:
+        check_generative(twins.unlike)
 
 
-def test_counts_are_compared_as_a_whole():
-    def counts(rate, y, bound):
-        pm.Censored(
-            "y", pm.Poisson.dist(rate), lower=None, upper=np.full(len(y), 5), observed=np.ones(len(y), int)
-        )
-
-    reading = model_of(counts).reading
-    assert outcome_bounds.bound_of(reading.opaque.observed["y"], reading.roots, []) is None
-
-
-@pytest.mark.parametrize("name", ["own bounds", "infinite bounds", "whole numbers"])
+@pytest.mark.parametrize("name", ["unknown", "containers"])
 def test_twins_of_a_model(name):
     """By the scores of an exponential law: the twins are not censored, and intervals are of their own law."""
     records = model_of(MODELS[name][1], 400, compile_kwargs=NUMBA)
