@@ -10,7 +10,7 @@ import pytest
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.octaves import count_octaves
-from pymc_dp.likelihood.sources import one_after_the_other
+from pymc_dp.likelihood.sources import RecordsHere, one_after_the_other
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.follow_up import FOR_INTERVALS, in_intervals
 from pymc_dp.records.model import RecordModel
@@ -206,3 +206,23 @@ def test_twins_of_a_model(name):
         np.testing.assert_allclose(term.own, own, atol=1e-8)
         np.testing.assert_allclose(term.group, group, atol=1e-8)
         np.testing.assert_array_equal(term.weights, weights)
+
+
+@pytest.mark.parametrize("write", [lambda seen, y: pm.math.switch(seen, np.inf, y), None])
+def test_one_record_that_was_censored_moves_sums_as_one_record_does(write):
+    """Beside others whose events were all seen: also where PyMC leaves out an array of infinite bounds."""
+    y = np.random.default_rng(2).exponential(size=200)
+
+    def sums(seen):
+        def make(rate, *_):
+            censored(rate, y, upper=np.where(seen, np.inf, y) if write is None else write(seen, y))
+
+        records = model_of(make)
+        source = RecordsHere(records.twins, PrivacyRandom(debug_seed=5))
+        phi = records.coordinates(records._start)
+        found = source.compare(phi, np.eye(1), Bounds(0.4, 0.1), TWINS)
+        return found.score / 2**20, found.slope / 2**24, source.scales(phi, TWINS)
+
+    all_seen, but_one = (sums(np.arange(200) != number) for number in (-1, 7))
+    moved = [np.linalg.norm(one - two) for one, two in zip(all_seen, but_one, strict=True)]
+    assert 0 < moved[0] <= 2 and moved[1] <= np.sqrt(2) and moved[2] <= np.sqrt(2)
