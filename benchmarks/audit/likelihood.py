@@ -93,7 +93,9 @@ class Ranked(Source):
 
 def chunk(own: np.ndarray, group: np.ndarray, rows: np.ndarray) -> Any:
     """Of one term."""
-    term = SimpleNamespace(own=own, group=group, weights=None, rows=lambda metric: rows @ metric)
+    term = SimpleNamespace(
+        own=own, group=group, weights=None, at_risk=False, rows=lambda metric: rows @ metric
+    )
     return SimpleNamespace(terms=[term], first=None)
 
 
