@@ -1,6 +1,6 @@
 """Outcomes drawn from a model for each of its records: a function of public parameters and of the records."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import NamedTuple
 
@@ -26,9 +26,6 @@ from pymc_dp.records.outcome_bounds import never_censored
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
-
-#: Of inputs of a random variable.
-type Change = Callable[[Sequence[Variable]], list[Variable]]
 
 
 class NotGenerativeError(Exception):
@@ -82,7 +79,7 @@ def draw_of(
     Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
     """
     made = _Made(reading)
-    drawn = given(reading, rv, replaced, never_censored if uncensored else list)
+    drawn = given(reading, rv, replaced, uncensored)
     (outcome,) = made(graph.flatten([drawn], first=_without_loop))
     if outcome.type.dtype != rv.type.dtype:
         outcome = outcome.astype(rv.type.dtype)
@@ -99,17 +96,17 @@ def draw_of(
 
 
 def given(
-    reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], change: Change = list
+    reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], uncensored: bool = False
 ) -> Variable:
-    """An observed variable as it is drawn from values of all others, after a change of what it is made of."""
+    """An observed variable as it is drawn from values of all others; without its bound if `uncensored`."""
     try:
-        return _on_values(reading.opaque, rv, replaced, change)
+        return _on_values(reading.opaque, rv, replaced, uncensored)
     except Exception as error:
         raise NotGenerativeError(f"its draw cannot be written down ({type(error).__name__})") from None
 
 
 def _on_values(
-    opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable], change: Change
+    opaque: OpaqueModel, rv: Variable, replaced: Mapping[Variable, Variable], uncensored: bool
 ) -> Variable:
     rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
     clones = dict(zip(rvs, clone_replace(rvs, dict(replaced)), strict=True))
@@ -121,7 +118,9 @@ def _on_values(
         rvs_to_transforms={clones[v]: opaque.transforms.get(v) for v in rvs},
     )
     given = dict(zip(tensors, values, strict=True))
-    inputs = change([given.get(v, v) for v in node.inputs])
+    inputs = [given.get(v, v) for v in node.inputs]
+    if uncensored:
+        inputs = never_censored(inputs)
     drawn = node.clone_with_new_inputs(inputs, strict=False).outputs[node.outputs.index(clones[rv])]
     transform = opaque.transforms[rv]
     return drawn if transform is None else transform.forward(drawn, *inputs)

@@ -8,10 +8,9 @@ from pymc.distributions.censored import CensoredRV
 from pymc.distributions.discrete import DiscreteUniformRV
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.scalar.basic import Cast, Identity, Switch
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random import basic as distributions
-from pytensor.tensor.shape import SpecifyShape
+from pytensor.tensor.type import TensorType
 
 from pymc_dp.records.opaque import OpaqueModel
 
@@ -63,23 +62,14 @@ def bound_of(rv: Variable, parameters: Collection[Variable]) -> Variable | None:
 
 
 def _may_be_infinite(bound: Variable) -> bool:
-    """Whether it is one of two numbers, of which one is written as infinite."""
-    node = _without_copies(bound).owner
-    if node is None or not (isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Switch)):
-        return False
-    ends = [_without_copies(end) for end in node.inputs[1:]]
-    return any(
-        isinstance(end, Constant) and end.data.size == 1 and bool(np.all(np.isinf(end.data))) for end in ends
+    """Whether it is computed with a number that is written as infinite; not an infinite constant itself."""
+    while bound.owner is not None and isinstance(bound.owner.op, DimShuffle):
+        bound = bound.owner.inputs[0]
+    return bound.owner is not None and any(
+        isinstance(v, Constant) and np.size(v.data) == 1 and bool(np.all(np.isinf(v.data)))
+        for v in ancestors([bound])
+        if isinstance(v.type, TensorType)
     )
-
-
-def _without_copies(variable: Variable) -> Variable:
-    while (node := variable.owner) is not None:
-        copies = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, Cast | Identity)
-        if not copies and not isinstance(node.op, DimShuffle | SpecifyShape):
-            break
-        variable = node.inputs[0]
-    return variable
 
 
 def with_bound(rv: Variable, bound: Variable) -> Variable:

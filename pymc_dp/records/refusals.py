@@ -6,7 +6,7 @@ from pymc_dp.errors import ModelRefusedError
 
 #: Why outcomes are not compared with drawn ones, though they can be drawn.
 MOVES = "a bound of its distribution depends on a parameter"
-UNKNOWN = "a bound that censors it is infinite for some records"
+UNKNOWN = "a bound that censors it may be infinite for some records"
 
 
 def refuse_public_observed(label: str) -> ModelRefusedError:
