@@ -107,6 +107,15 @@ def test_intervals_add_up_to_the_whole():
             assert np.isfinite(group).all()
 
 
+def test_twins_are_censored_where_their_record_was():
+    """Of a twin that is later than the bound of a censored record nothing else is seen than of the record."""
+    outcome, bound, _, twins = follow_up(500, 2.0)
+    later = (outcome == bound) & (twins[FOR_INTERVALS:] > bound)
+    assert later.sum() > 500
+    for own, group, _ in in_intervals(exponential, outcome, bound, twins, 4096):
+        np.testing.assert_array_equal(group[1:][later], np.broadcast_to(own, group[1:].shape)[later])
+
+
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1.0, 0.0, 5e-324])
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_record_changes_nothing_of_others(value, which):
