@@ -28,10 +28,10 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 
 import pymc_dp as dp
 from benchmarks import results, running
-from pymc_dp.likelihood.last_releases import search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.releases import search_from
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.planning import moments
 from pymc_dp.privacy.accounting import gaussian

@@ -12,10 +12,10 @@ from pymc.pytensorf import find_rng_nodes, reseed_rngs
 import pymc_dp as dp
 from benchmarks.families.models import FAMILIES
 from benchmarks.families.others import KINKED, OTHERS
-from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.releases import kept_shares, search_from
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.planning import moments
 from pymc_dp.privacy.accounting import gaussian

@@ -51,6 +51,17 @@ class Source(Shapes, Protocol):
     def apart(self) -> Sequence["Source"]:
         """Of observed variables that have coordinates in common one: the sums of their scores alone."""
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether only arrays say if bounds of censoring are known of all records."""
+
+    @property
+    def with_known_bounds(self) -> "Source":
+        """The same, if arrays of bounds of censoring are known of all records."""
+
+    def count_unknown_bounds(self) -> np.ndarray:
+        """Count units of which a bound of censoring is unknown, shape (1,)."""
+
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
 
@@ -88,6 +99,13 @@ class Comparison(NamedTuple):
     trace_noise: float
 
 
+class Count(NamedTuple):
+    """A noisy count of units, and the standard deviation of its noise."""
+
+    number: float
+    noise: float
+
+
 class NoisySums(Protocol):
     """What a search asks, wherever the records are: `Measurements` of a source, or of several owners.
 
@@ -118,6 +136,17 @@ class AllSums(NoisySums, Protocol):
     def apart(self) -> Sequence[NoisySums]:
         """Of each of `Source.apart`, from one budget."""
 
+    @property
+    def doubtful(self) -> bool:
+        """See `Source.doubtful`."""
+
+    @property
+    def with_known_bounds(self) -> "AllSums":
+        """Of `Source.with_known_bounds`, from one budget."""
+
+    def count_unknown_bounds(self, share: float) -> Count:
+        """See `Measurements.count_unknown_bounds`."""
+
 
 class Measurements:
     """Makes noisy sums, each of a share of one budget.
@@ -128,7 +157,7 @@ class Measurements:
     spending : Spending
         Whose next release is the whole. It was paid.
     kept : mapping of str to float, optional
-        Shares that are kept for the end, by the method that spends each: see `last_releases`.
+        Shares that are kept for the end, by the method that spends each: see `pymc_dp.likelihood.releases`.
 
     Attributes
     ----------
@@ -142,8 +171,8 @@ class Measurements:
     **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
     record moves a score, of all its terms together, by at most ``c C``; a slope with its trace by
     ``sqrt(c) B``, since slopes are positive semi-definite and traces are not negative; scales by
-    ``sqrt(c t)``, where a unit counts in the rows of at most t coordinates; a spread by ``sqrt(c)``
-    (docs/proofs/twins, section 1).
+    ``sqrt(c t)``, where a unit counts in the rows of at most t coordinates; a spread by ``sqrt(c)``; a count
+    by 1 (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending, kept: Mapping[str, float] | None = None):
@@ -158,12 +187,27 @@ class Measurements:
         return [self] if len(apart) == 1 else [Measurements(one, self._spending, self.kept) for one in apart]
 
     @property
+    def doubtful(self) -> bool:
+        """See `Source.doubtful`."""
+        return self._sums.doubtful
+
+    @property
+    def with_known_bounds(self) -> "Measurements":
+        """See `AllSums.with_known_bounds`."""
+        return Measurements(self._sums.with_known_bounds, self._spending, self.kept)
+
+    @property
     def left(self) -> float:
         """Share of the budget that is neither spent nor kept."""
         return self._spending.unspent - math.fsum(self.kept.values())
 
     def _release(self, total: np.ndarray, std: float) -> np.ndarray:
         return Gaussian(std).release(ExactSum(total), self._spending.random)
+
+    def count_unknown_bounds(self, share: float) -> Count:
+        """Count units of which a bound of censoring is unknown."""
+        noise = self._spending.portion(share)
+        return Count(float(self._release(self._sums.count_unknown_bounds(), noise)[0]), noise)
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """Count in which octaves the scores of each coordinate are."""

@@ -25,8 +25,8 @@ ASSUMPTIONS = (
 # Of accuracy; no promise depends on it.
 _RIGHT_IF = (
     "Outcomes have the law that the model gives them, given a record's other columns. No column may be "
-    "decided by the outcome of its own row: an array of bounds of censoring, infinite where the event "
-    "was seen (pm.math.switch(seen, np.inf, time) is right), the time until the event as an exposure. By "
+    "decided by the outcome of its own row, as the time until the event as an exposure is, or a bound of "
+    "censoring of counts or from below that is infinite where it was not reached. By "
     "outcomes of the person's earlier rows it may, if rows stand in the order of time and persons have no "
     "effects of their own; and by outcomes of observed variables that are defined before its own "
     "(docs/likelihood, limits)."
@@ -73,8 +73,9 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
 
 def last_rows(facts: LastFacts) -> list[tuple[str, str]]:
     """What makes it right, and what the last releases say: rows of both reports."""
+    censoring = [("Censoring", facts["censoring"]["said"])] if "censoring" in facts else []
     fit = [("Fit", facts["fit"]["said"])] if "fit" in facts else []
-    return [("Right if", _RIGHT_IF), *fit]
+    return [("Right if", _RIGHT_IF), *censoring, *fit]
 
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:

@@ -15,7 +15,22 @@ from pymc_dp.records.twins import Chunk
 
 
 class Units(Shapes, Protocol):
-    """Privacy units whose scores can be had: `Twins`, or `TablesTwins`."""
+    """Privacy units whose scores can be had: `Twins`, or `TablesTwins`.
+
+    Attributes
+    ----------
+    doubtful : list of str
+        Observed variables of which only an array says whether bounds of censoring are known.
+    """
+
+    doubtful: list[str]
+
+    @property
+    def with_known_bounds(self) -> "Units":
+        """The same, where they are."""
+
+    def count_unknown_bounds(self) -> int:
+        """Count the units of which one is not. Private."""
 
     @property
     def apart(self) -> Sequence["Units"]:
@@ -48,11 +63,21 @@ class RecordsHere:
         self._units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
         self.size, self.touched, self.rank = units.size, units.touched, units.rank
         self.lookups, self.sums = units.lookups, units.sums
+        self.doubtful = bool(units.doubtful)
 
     @property
     def apart(self) -> Sequence["RecordsHere"]:
         """See `Source.apart`."""
         return [RecordsHere(units, self._random, self._cores) for units in self._units.apart]
+
+    @property
+    def with_known_bounds(self) -> "RecordsHere":
+        """See `Source.with_known_bounds`."""
+        return RecordsHere(self._units.with_known_bounds, self._random, self._cores)
+
+    def count_unknown_bounds(self) -> np.ndarray:
+        """See `Source.count_unknown_bounds`."""
+        return np.array([float(self._units.count_unknown_bounds())])
 
     @np.errstate(all="ignore")
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:

@@ -1,9 +1,10 @@
 """Times until an event, some of them censored: compared interval by interval, as long as a record is at risk.
 
 Of a record whose event was seen the bound of its censoring was not reached, and many tables have none for
-it: a model then says ``switch(seen, inf, time)``. A twin of such a record would never be censored, and
-a record that was censored is known by its bound. But in a short interval a record that is at risk is like its
-twins that are, whatever the bound is that it does not reach (docs/proofs/twins, section 2).
+it: a model then says ``switch(seen, inf, time)``, or has an array with such numbers. A twin of such a record
+would never be censored, and a record that was censored is known by its bound. But in a short interval a
+record that is at risk is like its twins that are, whatever the bound is that it does not reach
+(docs/proofs/twins, section 2).
 """
 
 from collections.abc import Callable, Sequence
@@ -22,6 +23,14 @@ INTERVALS = len(_HAZARDS)
 _TIE = 1e-12
 #: Outcomes that are drawn to find a record's intervals.
 FOR_INTERVALS = 8
+# A bound that is so many times as large as the outcome stands for one that is not known.
+_STANDS_FOR_UNKNOWN = 1e5
+
+
+@np.errstate(all="ignore")
+def is_unknown(outcome: np.ndarray, bound: np.ndarray) -> np.ndarray:
+    """Whether a bound, shape (m,), is infinite, or as good as that beside its record's outcome."""
+    return (bound == np.inf) | (bound > _STANDS_FOR_UNKNOWN * np.abs(outcome))
 
 
 @np.errstate(all="ignore")

@@ -38,8 +38,10 @@ def has_unknown_bound(rv: Variable) -> bool:
     return any(_may_be_infinite(bound) for bound in rv.owner.inputs[1:])
 
 
-def bound_of(rv: Variable, parameters: Collection[Variable]) -> Variable | None:
-    """Bound by which records are compared in intervals: one from above alone, that is not known of all.
+def bound_of(
+    rv: Variable, parameters: Collection[Variable], private: Collection[Variable]
+) -> Variable | None:
+    """Bound by which records can be compared in intervals: one from above alone, of each record its own.
 
     Parameters
     ----------
@@ -47,18 +49,21 @@ def bound_of(rv: Variable, parameters: Collection[Variable]) -> Variable | None:
         An observed variable.
     parameters : collection of Variable
         Random variables.
+    private : collection of Variable
+        Arrays of the records.
 
     Notes
     -----
     **Privacy.** Decided from the graph: an array is not looked at, whatever numbers it has.
     """
-    if not has_unknown_bound(rv) or rv.type.ndim != 1:
+    if not isinstance(rv.owner.op, CensoredRV) or rv.type.ndim != 1:
         return None
     distribution, lower, upper = rv.owner.inputs
+    own = has_unknown_bound(rv) or not set(private).isdisjoint(ancestors([upper]))
     unbounded = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(np.isneginf(lower.data)))
     known = set(parameters).isdisjoint(ancestors([upper]))
     has_density = distribution.type.dtype.startswith("float")
-    return upper if unbounded and known and has_density else None
+    return upper if own and unbounded and known and has_density else None
 
 
 def _may_be_infinite(bound: Variable) -> bool:

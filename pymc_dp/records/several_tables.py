@@ -178,11 +178,15 @@ class TablesTwins:
     Parameters
     ----------
     records : RecordModel or Tables
+    known : bool
+        See `Twins`.
 
     Attributes
     ----------
     size, unlike
         As of `Twins`.
+    doubtful : list of str
+        Of all tables.
     touched, rank : int
         The most of any table: a record is in one.
     lookups : list of ndarray of int, shape (G, q)
@@ -201,8 +205,10 @@ class TablesTwins:
     **Privacy.** As of `Twins`: what is said of a record is a function of this record.
     """
 
-    def __init__(self, records: RecordModel | Tables):
-        self._twins = [table.twins for table in records.tables]
+    def __init__(self, records: RecordModel | Tables, known: bool = False):
+        self._records = records
+        self._twins = [table.twins.with_known_bounds if known else table.twins for table in records.tables]
+        self.doubtful = [name for twins in self._twins for name in twins.doubtful]
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
         self.rank = max(twins.rank for twins in self._twins)
@@ -212,6 +218,15 @@ class TablesTwins:
         )
         self.sums = [one for twins in self._twins for one in twins.sums]
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
+
+    @property
+    def with_known_bounds(self) -> "TablesTwins":
+        """As of `Twins`."""
+        return TablesTwins(self._records, known=True)
+
+    def count_unknown_bounds(self) -> int:
+        """As of `Twins`: a record is in one table."""
+        return sum(twins.count_unknown_bounds() for twins in self._twins if twins.doubtful)
 
     @property
     def apart(self) -> Sequence["Twins | TablesTwins"]:

@@ -18,7 +18,7 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
-from pymc_dp.records.follow_up import INTERVALS, in_intervals
+from pymc_dp.records.follow_up import INTERVALS, in_intervals, is_unknown
 from pymc_dp.records.outcome_bounds import bound_of, has_moving_bound, has_unknown_bound
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
@@ -97,6 +97,8 @@ class Twins:
     Parameters
     ----------
     records : RecordModel
+    known : bool
+        Whether bounds of censoring that are arrays are known of all records: see `with_known_bounds`.
 
     Attributes
     ----------
@@ -111,7 +113,10 @@ class Twins:
     finite : dict of str to int
         Those of which all outcomes are taken, and how many there are.
     bounds : dict of str to Variable
-        Of those that are censored by a bound of each record: see `pymc_dp.records.follow_up`.
+        Of those that are censored by a bound of each record, if that may not be known: see
+        `pymc_dp.records.follow_up`.
+    doubtful : list of str
+        Those of them that are arrays: only these have the answer.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
     sums : list of list of tuple of int and ndarray of int
@@ -137,7 +142,7 @@ class Twins:
     are known of it. So a person and its twins are exchangeable at the truth, however good the integral is.
     """
 
-    def __init__(self, records: Scored):
+    def __init__(self, records: Scored, known: bool = False):
         self._records, reading, seen = records, records.reading, records.coordinates
         self.size: int = seen.size
         self.unlike: dict[str, str] = {}
@@ -152,8 +157,13 @@ class Twins:
             if name not in self._effects
         }
         parameters = reading.opaque.rvs.values()
-        bounds = {name: bound_of(rv, parameters) for name, rv in observed.items() if not self._effects}
+        bounds = {
+            name: bound_of(rv, parameters, records._roots)
+            for name, rv in observed.items()
+            if not (self._effects or (known and not has_unknown_bound(rv)))
+        }
         self.bounds: dict[str, Variable] = {name: one for name, one in bounds.items() if one is not None}
+        self.doubtful = [name for name in self.bounds if not has_unknown_bound(observed[name])]
         self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
             self.names = [list(self._outcomes)]
@@ -168,6 +178,18 @@ class Twins:
         unknown = [name for name, rv in observed.items() if has_unknown_bound(rv) and name not in self.bounds]
         self.unlike |= dict.fromkeys(unknown, UNKNOWN)
         self._note()
+
+    @cached_property
+    def with_known_bounds(self) -> "Twins":
+        """The same, where bounds that are arrays are what each record would have been censored by."""
+        return Twins(self._records, known=True) if self.doubtful else self
+
+    def count_unknown_bounds(self) -> int:
+        """Count the units that have an unknown bound in an array. Private."""
+        own, bounds = self.outcomes.recorded()
+        rows = np.any([is_unknown(own[name], bounds[name]) for name in self.doubtful], axis=0)
+        units = self._records.unit_of_row
+        return int(rows.sum()) if units is None else np.unique(np.asarray(units)[rows]).size
 
     @cached_property
     def apart(self) -> list["Twins"]:

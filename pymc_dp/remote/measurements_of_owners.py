@@ -9,7 +9,7 @@ import numpy as np
 from pymc_dp.bounds import check_count, check_positive
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.measurements import Comparison, Measurements, Shapes
+from pymc_dp.likelihood.measurements import Comparison, Count, Measurements, Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, Scales
 from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
@@ -29,6 +29,8 @@ class MeasurementsOfOwners:
         From a question and its arguments to the answers of all owners.
     spending : Spending
         Of the owner whose noise is least: its shares are those of all. It was paid.
+    known : bool
+        Whether bounds of censoring that are arrays are (`Units.with_known_bounds`).
     which : int
         Of what is apart in the shapes of all (`Units.apart`).
 
@@ -43,28 +45,41 @@ class MeasurementsOfOwners:
         shapes: Units,
         ask: Callable[..., list[dict[str, object]]],
         spending: Spending,
+        known: bool = False,
         which: int = 0,
     ):
         self.source: Shapes = shapes
-        self._shapes, self._ask, self._spending, self._which = shapes, ask, spending, which
+        self.doubtful = bool(shapes.doubtful)
+        self._shapes, self._ask, self._spending = shapes, ask, spending
+        self._own = {"known": known, "which": which}
 
     @property
     def apart(self) -> Sequence["MeasurementsOfOwners"]:
         """See `AllSums.apart`."""
         return [
-            MeasurementsOfOwners(one, self._ask, self._spending, k)
+            MeasurementsOfOwners(one, self._ask, self._spending, bool(self._own["known"]), k)
             for k, one in enumerate(self._shapes.apart)
         ]
+
+    @property
+    def with_known_bounds(self) -> "MeasurementsOfOwners":
+        """See `AllSums.with_known_bounds`."""
+        return MeasurementsOfOwners(self._shapes.with_known_bounds, self._ask, self._spending, known=True)
 
     @property
     def left(self) -> float:
         """Share of the budget that is not spent."""
         return self._spending.unspent
 
+    def count_unknown_bounds(self, share: float) -> Count:
+        """See `Measurements.count_unknown_bounds`."""
+        self._spending.portion(share)
+        return _added(Count, self._ask("count_unknown_bounds", share=share), {"number": (), "noise": ()})
+
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""
         self._spending.portion(share)
-        said = self._ask("scales", which=self._which, phi=phi.tolist(), twins=twins, share=share)
+        said = self._ask("scales", **self._own, phi=phi.tolist(), twins=twins, share=share)
         shapes = {"counts": (self.source.size, OCTAVES), "noise": ()}
         return _added(Scales, said, shapes)
 
@@ -75,9 +90,7 @@ class MeasurementsOfOwners:
         for share in shares:
             self._spending.portion(share)
         question = {"phi": phi.tolist(), "metric": metric.tolist(), "bounds": list(bounds)}
-        said = self._ask(
-            "compare_with_twins", which=self._which, **question, twins=twins, shares=list(shares)
-        )
+        said = self._ask("compare_with_twins", **self._own, **question, twins=twins, shares=list(shares))
         size = self.source.size
         shapes = {"score": (size,), "score_noise": (), "slope": (size, size), "slope_noise": ()}
         return _added(Comparison, said, shapes | {"trace": (), "trace_noise": ()})
@@ -120,18 +133,25 @@ class OwnMeasurements:
     """
 
     def __init__(self, measurements: Measurements):
-        self._measurements, self._size = measurements.apart, measurements.source.size
+        self._whole, self._size = measurements, measurements.source.size
+        self._measurements = [measurements.apart, measurements.with_known_bounds.apart]
+
+    def count_unknown_bounds(self, share: object) -> Callable[[], dict[str, object]]:
+        """Check a question; what is returned answers it."""
+        (own,) = self._shares([share])
+        return lambda: _plain(self._whole.count_unknown_bounds(own))
 
     def scales(
-        self, which: object, phi: object, twins: object, share: object
+        self, known: object, which: object, phi: object, twins: object, share: object
     ) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
-        twins, asked = _count(twins), self._asked(which)
+        twins, asked = _count(twins), self._asked(known, which)
         return lambda: _plain(asked.scales(point, twins, own))
 
     def compare_with_twins(
         self,
+        known: object,
         which: object,
         phi: object,
         metric: object,
@@ -143,16 +163,16 @@ class OwnMeasurements:
         points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
         of_score, of_slope = self._shares(shares)
-        twins, asked = _count(twins), self._asked(which)
+        twins, asked = _count(twins), self._asked(known, which)
         return lambda: _plain(
             asked.compare(points, matrix, Bounds(score, slope), twins, (of_score, of_slope))
         )
 
-    def _asked(self, which: Any) -> Measurements:
+    def _asked(self, known: object, which: Any) -> Measurements:
         check_count("which", which, 0)
-        if which >= len(self._measurements):
+        if not isinstance(known, bool) or which >= len(self._measurements[known]):
             raise ValueError("which")
-        return self._measurements[which]
+        return self._measurements[known][which]
 
     def _shares(self, shares: Iterable[object]) -> list[float]:
         """Of what is left of the owner's budget.
@@ -163,7 +183,7 @@ class OwnMeasurements:
             They are not positive, or more than that.
         """
         given = [_positive(share) for share in shares]
-        if not math.fsum(given) <= self._measurements[0].left:
+        if not math.fsum(given) <= self._whole.left:
             raise ValueError("shares")
         return given
 
@@ -197,7 +217,7 @@ def _count(given: Any) -> int:
     return given
 
 
-def _plain(measured: Scales | Comparison) -> dict[str, object]:
+def _plain(measured: Count | Scales | Comparison) -> dict[str, object]:
     """As JSON takes it."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value

@@ -137,7 +137,11 @@ class DataOwner:
         questions: dict[str, Callable[..., object]]
         questions = {"open": self._open, "begin": self._begin, "compare": self._compare}
         questions |= {"begin_likelihood": self._begin_likelihood, "end": self._end}
-        measured = OwnMeasurements.scales, OwnMeasurements.compare_with_twins
+        measured = (
+            OwnMeasurements.count_unknown_bounds,
+            OwnMeasurements.scales,
+            OwnMeasurements.compare_with_twins,
+        )
         questions |= {method.__name__: partial(self._measure, method) for method in measured}
         if question not in questions:
             raise Refusal("question")

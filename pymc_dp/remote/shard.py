@@ -157,7 +157,9 @@ class Shard:
         """See `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
-    def sums[T](self, key: np.ndarray, method: Callable[..., T], which: int | None, *arguments: object) -> T:
+    def sums[T](
+        self, key: np.ndarray, method: Callable[..., T], known: bool, which: int | None, *arguments: object
+    ) -> T:
         """What a likelihood is made of.
 
         Parameters
@@ -166,12 +168,15 @@ class Shard:
             Of the twins' stream: see `PrivacyRandom.keys`.
         method : callable
             Of `RecordsHere`.
+        known : bool
+            Whether it is that `with_known_bounds`.
         which : int or None
             Of its `apart`; None: all together.
         *arguments : object
             Its own.
         """
-        source = RecordsHere(self.records.twins, PrivacyRandom.keyed(key))
+        twins = self.records.twins.with_known_bounds if known else self.records.twins
+        source = RecordsHere(twins, PrivacyRandom.keyed(key))
         return method(source if which is None else source.apart[which], *arguments)
 
 

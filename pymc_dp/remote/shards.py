@@ -37,8 +37,9 @@ class SumsOfParts:
     shapes : Units
         On which all parts agree.
     ask : callable
-        From a method of `RecordsHere`, which of its `apart` is meant (None: all together) and arguments to
-        the answers of all parts.
+        From a method of `RecordsHere`, whether that `with_known_bounds` is meant, which of its `apart` (None:
+        all together) and arguments to the answers of all parts.
+    known : bool
     which : int, optional
 
     Notes
@@ -47,30 +48,43 @@ class SumsOfParts:
     place, in any parts.
     """
 
-    def __init__(self, shapes: Units, ask: Callable[..., list[Any]], which: int | None = None):
-        self._shapes, self._ask, self._which, self.size = shapes, ask, which, shapes.size
+    def __init__(
+        self, shapes: Units, ask: Callable[..., list[Any]], known: bool = False, which: int | None = None
+    ):
+        self._shapes, self._ask, self._own, self.size = shapes, ask, (known, which), shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
+        self.doubtful = bool(shapes.doubtful)
         self.touched, self.rank = shapes.touched, shapes.rank
 
     @property
     def apart(self) -> Sequence["SumsOfParts"]:
         """See `Source.apart`."""
-        return [SumsOfParts(one, self._ask, k) for k, one in enumerate(self._shapes.apart)]
+        known, _ = self._own
+        return [SumsOfParts(one, self._ask, known, k) for k, one in enumerate(self._shapes.apart)]
+
+    @property
+    def with_known_bounds(self) -> "SumsOfParts":
+        """See `Source.with_known_bounds`."""
+        return SumsOfParts(self._shapes.with_known_bounds, self._ask, known=True)
+
+    def count_unknown_bounds(self) -> np.ndarray:
+        """See `Source.count_unknown_bounds`."""
+        return np.sum(self._ask(RecordsHere.count_unknown_bounds, *self._own), axis=0)
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """See `Source.scales`."""
-        return np.sum(self._ask(RecordsHere.scales, self._which, phi, twins), axis=0)
+        return np.sum(self._ask(RecordsHere.scales, *self._own, phi, twins), axis=0)
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """See `Source.compare`."""
         total = Totals(self.size)
-        for part in self._ask(RecordsHere.compare, self._which, phi, metric, bounds, twins):
+        for part in self._ask(RecordsHere.compare, *self._own, phi, metric, bounds, twins):
             total.add(part)
         return total
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
-        return np.sum(self._ask(RecordsHere.spread, self._which, phi, metric), axis=0)
+        return np.sum(self._ask(RecordsHere.spread, *self._own, phi, metric), axis=0)
 
 
 #: A method of `Shard` and its arguments; the answer is the method's result.

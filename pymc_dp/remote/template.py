@@ -230,6 +230,8 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
         "touched": twins.touched,
         "rank": twins.rank,
         "finite": twins.finite,
+        "bounds": sorted(twins.bounds),
+        "doubtful": twins.doubtful,
         "drawn": sorted(set(records.reading.opaque.observed) - set(twins.finite) - set(twins.unlike)),
         "lookups": [place.tolist() for place in twins.lookups],
         "sums": [[[sign, places.tolist()] for sign, places in one] for one in twins.sums],

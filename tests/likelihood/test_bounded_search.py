@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from pymc_dp.errors import NotPrivateWarning
-from pymc_dp.likelihood.last_releases import search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.points import UNBOUNDED
+from pymc_dp.likelihood.releases import search_from
 from pymc_dp.likelihood.seen import SeenCoordinates
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.likelihood import last_releases
+from pymc_dp.likelihood import releases
 from pymc_dp.likelihood.fit import (
     CELLS,
     FIT_TWINS,
@@ -233,12 +233,12 @@ def test_numbers_that_no_matrix_is_behind_end_no_call(monkeypatch):
     def fails(*arguments):
         raise np.linalg.LinAlgError
 
-    monkeypatch.setattr(last_releases, "where_to_look", fails)
+    monkeypatch.setattr(releases, "where_to_look", fails)
     made = measurements(Records(some()), paid())
     made.kept = {"spread": 0.01}
     for information in (np.eye(2), np.zeros((2, 2))):  # and nothing was found
         found = SimpleNamespace(message=Message(information, np.zeros(2)), information=np.eye(2))
-        assert last_releases.look_at_fit(made, found, None, NO_SPREADS)["said"] == "not tested"
+        assert releases.look_at_fit(made, found, None, NO_SPREADS)["said"] == "not tested"
 
 
 @pytest.mark.slow

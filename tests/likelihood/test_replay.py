@@ -7,11 +7,11 @@ import numpy as np
 import pymc as pm
 import pytest
 
-from pymc_dp.likelihood.last_releases import kept_shares, search_from
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.releases import kept_shares, search_from
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending

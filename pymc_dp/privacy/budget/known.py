@@ -69,9 +69,19 @@ class Predictions(TypedDict):
 type PublicArray = tuple[str, list[int], str]
 
 
-class LastFacts(TypedDict, total=False):
-    """What the last releases of a likelihood say: see `last_releases`."""
+class Censoring(TypedDict):
+    """Of how many records a bound of censoring is unknown, and what was done."""
 
+    unknown: float
+    noise: float
+    in_intervals: bool
+    said: str
+
+
+class LastFacts(TypedDict, total=False):
+    """What the first and the last releases of a likelihood say: see `pymc_dp.likelihood.releases`."""
+
+    censoring: Censoring
     fit: Fit
 
 
@@ -141,6 +151,8 @@ class LikelihoodFacts(SharedFacts):
     versions : dict of str to str
     verdict : dict of str to Verdict
         By parameter.
+    censoring : Censoring
+        How times were compared that arrays of bounds censor.
     fit : Fit
         Whether outcomes are spread as the model says.
     rounds : list of float

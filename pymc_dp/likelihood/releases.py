@@ -1,11 +1,11 @@
-"""All releases: of observed variables that have no coordinate in common a search each, and the last ones."""
+"""All releases: whether bounds are known, a search for each part of the coordinates, and the last ones."""
 
 import math
 
 import numpy as np
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
-from pymc_dp.likelihood.measurements import AllSums, Measurements, NoisySums
+from pymc_dp.likelihood.measurements import AllSums, Count, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.points import UNBOUNDED
@@ -13,7 +13,16 @@ from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions
-from pymc_dp.privacy.budget.known import Fit, LastFacts
+from pymc_dp.privacy.budget.known import Censoring, Fit, LastFacts
+
+# Part of the budget for how many bounds of censoring are unknown, where arrays have them.
+_OF_BOUNDS = 0.02
+# They are taken for known where the count of unknown ones is below so many standard deviations of its noise,
+_NOISES = 2.0
+# or below this part of the records if that is less,
+_MOST = 0.1
+# and this part: outcomes near zero.
+_NEAR_ZERO = 0.003
 
 
 def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:
@@ -31,6 +40,39 @@ def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, flo
     return {method: share for method, share in shares.items() if share > 0}
 
 
+def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]:
+    """Count unknown bounds of censoring, and choose how records are compared.
+
+    In intervals they are compared right in any case, but less is known of them (docs/proofs/twins, section
+    2): that is what is done if in doubt.
+
+    Parameters
+    ----------
+    measurements : AllSums
+    n : float
+        Number of records, or about that.
+    """
+    count = measurements.count_unknown_bounds(_OF_BOUNDS)
+    unknown = count.number > min(_NOISES * count.noise, _MOST * n) + _NEAR_ZERO * n
+    said: Censoring = {
+        "unknown": count.number,
+        "noise": count.noise,
+        "in_intervals": unknown,
+        "said": _said(count, unknown),
+    }
+    return (measurements if unknown else measurements.with_known_bounds), {"censoring": said}
+
+
+def _said(count: Count, unknown: bool) -> str:
+    found = (
+        f"of {max(count.number, 0.0):.0f} records (standard error {count.noise:.0f}) the bound of censoring "
+        "is infinite, or far beyond the outcome"
+    )
+    if unknown:
+        return f"{found}: taken as not known where the event was seen; times were compared in intervals."
+    return f"{found}: taken as known of all records. Otherwise write pm.math.switch(seen, np.inf, bound)."
+
+
 def search_from(
     measurements: AllSums,
     n: float,
@@ -41,13 +83,15 @@ def search_from(
     longest: float = LONGEST_STEP,
     bounds: np.ndarray = UNBOUNDED,
 ) -> tuple[Found, LastFacts]:
-    """What was found, and what the last releases say: all releases, which are paid for."""
-    found = []
+    """What was found, and what other releases say: all of them, which are paid for."""
+    found, settled = [], LastFacts()
+    if measurements.doubtful:
+        measurements, settled = _settle_bounds(measurements, n)
     for part in portions(measurements):
         one = _search(part, n, mu * math.sqrt(part.share), prior, start, near_zero, longest, bounds)
         found.append(one._replace(shares=[part.share * share for share in one.shares]))
     whole = Found.joined(found)
-    return whole, {"fit": look_at_fit(measurements, whole, prior, near_zero)}
+    return whole, {**settled, "fit": look_at_fit(measurements, whole, prior, near_zero)}
 
 
 def _search(
