@@ -49,7 +49,7 @@ class Release:
 class Source:
     """One record, compared with itself and with its opposite."""
 
-    size, touched, rank, lookups, sums = 2, 2, 1, (), ()
+    size, touched, rank, lookups, sums, doubtful = 2, 2, 1, (), (), ()
 
     def __init__(self, outcome: float, row: tuple):
         self.outcome, self.row = outcome, np.array(row)

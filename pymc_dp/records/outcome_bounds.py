@@ -13,6 +13,7 @@ from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.type import TensorType
 
 from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.refusals import MOVES, UNKNOWN
 
 # Laws by which parameters of theirs nothing is beyond: their places.
 _BOUNDS = {
@@ -38,32 +39,40 @@ def has_unknown_bound(rv: Variable) -> bool:
     return any(_may_be_infinite(bound) for bound in rv.owner.inputs[1:])
 
 
-def bound_of(
-    rv: Variable, parameters: Collection[Variable], private: Collection[Variable]
-) -> Variable | None:
-    """Bound by which records can be compared in intervals: one from above alone, of each record its own.
+def find_bounds(opaque: OpaqueModel, known: bool) -> dict[str, Variable]:
+    """Bounds by which records are compared in intervals: from above alone, of each record its own.
 
     Parameters
     ----------
-    rv : Variable
-        An observed variable.
-    parameters : collection of Variable
-        Random variables.
-    private : collection of Variable
-        Arrays of the records.
+    opaque : OpaqueModel
+    known : bool
+        Whether arrays are known bounds of all records: then only those count that the graph says are not.
 
     Notes
     -----
     **Privacy.** Decided from the graph: an array is not looked at, whatever numbers it has.
     """
-    if not isinstance(rv.owner.op, CensoredRV) or rv.type.ndim != 1:
-        return None
-    distribution, lower, upper = rv.owner.inputs
-    own = has_unknown_bound(rv) or not set(private).isdisjoint(ancestors([upper]))
-    unbounded = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(np.isneginf(lower.data)))
-    known = set(parameters).isdisjoint(ancestors([upper]))
-    has_density = distribution.type.dtype.startswith("float")
-    return upper if own and unbounded and known and has_density else None
+    found = {}
+    for name, rv in opaque.observed.items():
+        if not isinstance(rv.owner.op, CensoredRV) or rv.type.ndim != 1:
+            continue
+        distribution, lower, upper = rv.owner.inputs
+        read = set(ancestors([upper]))
+        own = has_unknown_bound(rv) or (not known and any(length != 1 for length in upper.type.shape))
+        below = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(np.isneginf(lower.data)))
+        has_density = distribution.type.dtype.startswith("float")
+        if own and below and has_density and read.isdisjoint(opaque.rvs.values()):
+            found[name] = upper
+    return found
+
+
+def say_unlike(opaque: OpaqueModel, bounds: Collection[str]) -> dict[str, str]:
+    """Outcomes of which there are no twins because of their bounds, and why; those of `bounds` have some."""
+    return {
+        name: MOVES if has_moving_bound(rv, opaque) else UNKNOWN
+        for name, rv in opaque.observed.items()
+        if has_moving_bound(rv, opaque) or (has_unknown_bound(rv) and name not in bounds)
+    }
 
 
 def _may_be_infinite(bound: Variable) -> bool:

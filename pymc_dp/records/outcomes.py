@@ -14,7 +14,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records.draws import Draw
-from pymc_dp.records.follow_up import FOR_INTERVALS
+from pymc_dp.records.follow_up import FOR_INTERVALS, is_unknown
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 from pymc_dp.records.outcome_scores import Scored
 from pymc_dp.records.sums import compiled, guarded
@@ -81,6 +81,13 @@ class Outcomes:
         recorded = guarded(self._own, what="The observed values could not be read")
         own = dict(zip(self._outcomes, recorded, strict=False))
         return own, dict(zip(self._bounds, recorded[len(own) :], strict=True))
+
+    def count_unknown_bounds(self, names: Sequence[str]) -> int:
+        """Count the units that have an unknown bound of one of these observed variables."""
+        own, bounds = self.recorded()
+        rows = np.any([is_unknown(own[name], bounds[name]) for name in names], axis=0)
+        units = self._records.unit_of_row
+        return int(rows.sum()) if units is None else np.unique(np.asarray(units)[rows]).size
 
     @cached_property
     def _own(self) -> Function:

@@ -13,17 +13,15 @@ from typing import NamedTuple, cast
 import numpy as np
 import pytensor
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
-from pymc_dp.records.follow_up import INTERVALS, in_intervals, is_unknown
-from pymc_dp.records.outcome_bounds import bound_of, has_moving_bound, has_unknown_bound
+from pymc_dp.records.follow_up import INTERVALS, in_intervals
+from pymc_dp.records.outcome_bounds import find_bounds, has_unknown_bound, say_unlike
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
 from pymc_dp.records.outcomes import Found, Outcomes, Randomness
 from pymc_dp.records.predictors import WithData, rows_in
-from pymc_dp.records.refusals import MOVES, UNKNOWN
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
@@ -156,13 +154,7 @@ class Twins:
             for name, rv in observed.items()
             if name not in self._effects
         }
-        parameters = reading.opaque.rvs.values()
-        bounds = {
-            name: bound_of(rv, parameters, records._roots)
-            for name, rv in observed.items()
-            if not (self._effects or (known and not has_unknown_bound(rv)))
-        }
-        self.bounds: dict[str, Variable] = {name: one for name, one in bounds.items() if one is not None}
+        self.bounds = {} if self._effects else find_bounds(reading.opaque, known)
         self.doubtful = [name for name in self.bounds if not has_unknown_bound(observed[name])]
         self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
@@ -174,9 +166,9 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
-        self.unlike |= {name: MOVES for name, rv in observed.items() if has_moving_bound(rv, reading.opaque)}
-        unknown = [name for name, rv in observed.items() if has_unknown_bound(rv) and name not in self.bounds]
-        self.unlike |= dict.fromkeys(unknown, UNKNOWN)
+        self.unlike |= say_unlike(reading.opaque, self.bounds)
+        if self.doubtful:  # which it will be is only known when it was paid
+            self.unlike |= self.with_known_bounds.unlike
         self._note()
 
     @cached_property
@@ -186,10 +178,7 @@ class Twins:
 
     def count_unknown_bounds(self) -> int:
         """Count the units that have an unknown bound in an array. Private."""
-        own, bounds = self.outcomes.recorded()
-        rows = np.any([is_unknown(own[name], bounds[name]) for name in self.doubtful], axis=0)
-        units = self._records.unit_of_row
-        return int(rows.sum()) if units is None else np.unique(np.asarray(units)[rows]).size
+        return self.outcomes.count_unknown_bounds(self.doubtful)
 
     @cached_property
     def apart(self) -> list["Twins"]:

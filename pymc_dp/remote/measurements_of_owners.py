@@ -134,11 +134,14 @@ class OwnMeasurements:
 
     def __init__(self, measurements: Measurements):
         self._whole, self._size = measurements, measurements.source.size
-        self._measurements = [measurements.apart, measurements.with_known_bounds.apart]
+        known = measurements.with_known_bounds.apart if measurements.doubtful else []
+        self._measurements = [measurements.apart, known]
 
     def count_unknown_bounds(self, share: object) -> Callable[[], dict[str, object]]:
         """Check a question; what is returned answers it."""
         (own,) = self._shares([share])
+        if not self._whole.doubtful:
+            raise ValueError("bounds")
         return lambda: _plain(self._whole.count_unknown_bounds(own))
 
     def scales(

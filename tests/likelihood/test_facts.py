@@ -33,8 +33,10 @@ class Noted(dict):
 
 @pytest.fixture(scope="module")
 def facts():
+    outcome = np.random.default_rng(0).normal(size=200)
     with pm.Model() as model:
-        pm.Normal("y", pm.Normal("mean"), 1, observed=np.random.default_rng(0).normal(size=200))
+        law = pm.Normal.dist(pm.Normal("mean"), 1)
+        pm.Censored("y", law, lower=None, upper=outcome + 1, observed=outcome)
     made = dp.release_likelihood(model, epsilon=2, delta=1e-6).facts
     owner = {name: made.get(name) for name in OwnersGuarantee.__annotations__}
     return made | {"owners": [owner | {"name": "north", "ledger": True}]}
@@ -67,4 +69,4 @@ def test_a_new_fact_that_nobody_reads_is_noticed(facts):
 def test_a_last_release_that_no_report_shows_is_noticed(facts, monkeypatch):
     """Control: it goes along with draws, which is not enough."""
     monkeypatch.setattr("pymc_dp.likelihood.report.last_rows", lambda facts: [])
-    assert forgotten(facts) == ({"fit"}, set())
+    assert forgotten(facts) == ({"censoring", "fit"}, set())

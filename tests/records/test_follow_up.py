@@ -1,16 +1,23 @@
 """Censored times are compared interval by interval: right with bounds that were not reached, known or not."""
 
+import math
+import warnings
 from operator import call
 
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from scipy import stats
 
-from pymc_dp.errors import ModelRefusedError
+from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
+from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.octaves import count_octaves
+from pymc_dp.likelihood.releases import _settle_bounds
 from pymc_dp.likelihood.sources import RecordsHere, one_after_the_other
+from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.follow_up import _HAZARDS, FOR_INTERVALS, in_intervals
 from pymc_dp.records.model import RecordModel
@@ -152,7 +159,7 @@ def unknown(y, bound):
     return pm.math.switch(y < bound, np.inf, bound)
 
 
-# Whether records are compared in intervals; None: refused.
+# Whether records are compared in intervals, by the graph or if an array's numbers say so; None: refused.
 MODELS = {
     "unknown": (True, lambda rate, y, bound: censored(rate, y, upper=unknown(y, bound))),
     "containers": (
@@ -166,10 +173,13 @@ MODELS = {
         lambda rate, y, bound: censored(rate, y, upper=pm.math.minimum(unknown(y, bound), 1.5)),
     ),
     "float32": (True, lambda rate, y, bound: censored(rate, y, upper=unknown(y, bound).astype("float32"))),
-    "known": (False, lambda rate, y, bound: censored(rate, y, upper=bound)),
-    "an array": (False, lambda rate, y, bound: censored(rate, y, upper=np.where(y < bound, np.inf, y))),
-    "infinite": (False, lambda rate, y, bound: censored(rate, y, upper=np.full(len(y), np.inf))),
-    "computed": (False, lambda rate, y, bound: censored(rate, y, upper=pm.math.switch(y < bound, bound, y))),
+    "known": ("array", lambda rate, y, bound: censored(rate, y, upper=bound)),
+    "an array": ("array", lambda rate, y, bound: censored(rate, y, upper=np.where(y < bound, np.inf, y))),
+    "infinite": ("array", lambda rate, y, bound: censored(rate, y, upper=np.full(len(y), np.inf))),
+    "computed": (
+        "array",
+        lambda rate, y, bound: censored(rate, y, upper=pm.math.switch(y < bound, bound, y)),
+    ),
     "public": (False, lambda rate, y, bound: censored(rate, y, upper=2.0)),
     "from below": (False, lambda rate, y, bound: censored(rate, y, lower=bound)),
     "not censored": (False, lambda rate, y, bound: pm.Exponential("y", rate, observed=y)),
@@ -202,6 +212,8 @@ def test_which_outcomes_are_compared_in_intervals(name):
     expected, make = MODELS[name]
     twins = model_of(make).twins
     assert set(twins.bounds) == ({"y"} if expected else set())
+    assert set(twins.doubtful) == ({"y"} if expected == "array" else set())
+    assert set(twins.with_known_bounds.bounds) == ({"y"} if expected is True else set())
     if expected is None:
         with pytest.raises(
             ModelRefusedError, match="a bound that censors it may be infinite for some records"
@@ -230,8 +242,9 @@ def test_twins_of_a_model(name):
         np.testing.assert_array_equal(term.weights, weights)
 
 
+@pytest.mark.parametrize("known", [False, True])
 @pytest.mark.parametrize("write", [lambda seen, y: pm.math.switch(seen, np.inf, y), None])
-def test_one_record_that_was_censored_moves_sums_as_one_record_does(write):
+def test_one_record_that_was_censored_moves_sums_as_one_record_does(write, known):
     """Beside others whose events were all seen: also where PyMC leaves out an array of infinite bounds."""
     y = np.random.default_rng(2).exponential(size=200)
 
@@ -240,7 +253,8 @@ def test_one_record_that_was_censored_moves_sums_as_one_record_does(write):
             censored(rate, y, upper=np.where(seen, np.inf, y) if write is None else write(seen, y))
 
         records = model_of(make)
-        source = RecordsHere(records.twins, PrivacyRandom(debug_seed=5))
+        twins = records.twins.with_known_bounds if known else records.twins
+        source = RecordsHere(twins, PrivacyRandom(debug_seed=5))
         phi = records.coordinates(records._start)
         found = source.compare(phi, np.eye(1), Bounds(0.4, 0.1), TWINS)
         return found.score / 2**20, found.slope / 2**24, source.scales(phi, TWINS)
@@ -248,3 +262,91 @@ def test_one_record_that_was_censored_moves_sums_as_one_record_does(write):
     all_seen, but_one = (sums(np.arange(200) != number) for number in (-1, 7))
     moved = [np.linalg.norm(one - two) for one, two in zip(all_seen, but_one, strict=True)]
     assert 0 < moved[0] <= 2 and moved[1] <= np.sqrt(2) and moved[2] <= np.sqrt(2)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, -1.0, 0.0, 5e-324])
+def test_one_record_moves_the_count_of_unknown_bounds_by_one(value):
+    """Whatever its outcome and its bound are, and without a warning (errors here)."""
+    y = np.random.default_rng(2).exponential(size=50)
+
+    def count(outcome, bound):
+        records = model_of(lambda rate, *_: censored(rate, outcome, upper=bound))
+        return records.twins.count_unknown_bounds()
+
+    before = count(y, np.where(y < 1, np.inf, y))
+    assert before == np.sum(y < 1)
+    for which in (1,) if np.isnan(value) else (0, 1):
+        changed = [y.copy(), np.where(y < 1, np.inf, y)]
+        changed[which][int(np.argmin(y))] = value
+        assert abs(count(*changed) - before) <= 1
+
+
+def test_a_person_counts_once():
+    """With rows of several tables or of one: control, rows are more."""
+    y, person = np.ones(12), np.repeat(np.arange(4), 3)
+    bound = np.where(person < 2, np.inf, 2.0)
+
+    def make(rate, *_):
+        censored(rate, y, upper=bound)
+
+    assert model_of(make, privacy_unit=person).twins.count_unknown_bounds() == 2
+    assert model_of(make).twins.count_unknown_bounds() == 6
+
+
+class Doubtful:
+    """Sums of records of which so many have an unknown bound."""
+
+    doubtful, with_known_bounds = True, "known"
+
+    def __init__(self, unknown):
+        self._unknown = unknown
+
+    def count_unknown_bounds(self):
+        return np.array([float(self._unknown)])
+
+
+def settled(unknown, n, relation="substitute", epsilon=1.0, times=1):
+    """Counts with noise, and whether records are then compared in intervals."""
+    found = []
+    for seed in range(times):
+        spending = Spending(epsilon, 1e-6, [1.0], relation, debug_seed=seed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", NotPrivateWarning)
+            spending.pay()
+        made, facts = _settle_bounds(Measurements(Doubtful(unknown), spending), n)
+        assert spending.unspent == pytest.approx(0.98)
+        said = facts["censoring"]
+        assert (made._sums == "known") is not said["in_intervals"]
+        found.append((said["unknown"], said["noise"], said["in_intervals"]))
+    return np.array(found).T
+
+
+@pytest.mark.parametrize("relation", ["substitute", "add_remove"])
+def test_noise_of_the_count_is_that_of_its_share(relation):
+    """One record moves it by one. A tenth less noise would be noticed: false alarms below 1e-8."""
+    counts, noise, _ = settled(500, 1_000, relation, times=1_500)
+    expected = 1 / (float(gaussian.mu(1.0, 1e-6)) * math.sqrt(0.02))
+    assert noise == pytest.approx(expected)
+    squares = np.sum((counts - 500) ** 2) / expected**2
+    low, high = stats.chi2.isf([1 - 1e-8, 1e-8], 1_500)
+    assert low < squares < high
+    assert not low < 0.81 * squares
+
+
+def test_when_bounds_are_taken_for_known():
+    """Unknown where the event was seen: of a thousand records nearly always noticed; if in doubt, intervals."""
+    for unknown, n, least, most in [
+        (0, 1_000, 0.0, 0.1),  # by chance, 2.3%
+        (200, 1_000, 1.0, 1.0),
+        (0, 100_000, 0.0, 0.0),
+        (1_000, 100_000, 1.0, 1.0),
+        (0, 100, 0.2, 0.8),
+    ]:
+        part = settled(unknown, n, times=100)[2].mean()
+        assert least <= part <= most, (unknown, n)
+
+
+def test_without_noise_it_is_counted_exactly():
+    (count, noise, unknown) = settled(7, 100, epsilon=math.inf)
+    assert (count, noise, unknown) == (7, 0, 1)
+    assert not settled(0, 100, epsilon=math.inf)[2]

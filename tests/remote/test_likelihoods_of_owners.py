@@ -139,7 +139,7 @@ def test_the_budget_of_all_is_that_of_their_joint_noise():
 def test_noise_of_an_owner_is_its_own():
     """Of equal records and budgets; and nobody can seed it."""
     first, second = (owner_of(Records(some())) for _ in range(2))
-    question = {"which": 0, "phi": PHI.tolist(), "twins": 3, "share": 0.25}
+    question = {"known": False, "which": 0, "phi": PHI.tolist(), "twins": 3, "share": 0.25}
     one, other = (said(owner, "scales", **question)["answer"]["counts"] for owner in (first, second))
     assert np.mean(np.array(one) == np.array(other)) < 0.5  # of a grid, some are
     # Of a grid that is public: nothing is seen below the noise's own last bits.
@@ -151,9 +151,10 @@ def test_noise_of_an_owner_is_its_own():
 # questions
 
 
-QUESTION = {"which": 0, "phi": [0.0] * P, "metric": np.eye(P).tolist(), "bounds": [1.0, 1.0], "twins": 3}
+WHICH = {"known": False, "which": 0}
+QUESTION = {**WHICH, "phi": [0.0] * P, "metric": np.eye(P).tolist(), "bounds": [1.0, 1.0], "twins": 3}
 COMPARED = {**QUESTION, "shares": [0.3, 0.2]}
-COUNTED = {"which": 0, "phi": [0.0] * P, "twins": 3, "share": 0.3}
+COUNTED = {**WHICH, "phi": [0.0] * P, "twins": 3, "share": 0.3}
 BAD_NUMBERS = [math.nan, math.inf, -1.0, 0.0, "1", None, True, [0.1]]
 
 
@@ -179,6 +180,10 @@ def bad_questions():
     for which in (1, -1, 0.0, "0", None, True, [0]):
         yield "scales", COUNTED | {"which": which}
         yield "compare_with_twins", COMPARED | {"which": which}
+    for known in (True, 0, None, "False", [False]):  # no bound of these records is in doubt
+        yield "scales", COUNTED | {"known": known}
+        yield "compare_with_twins", COMPARED | {"known": known}
+    yield "count_unknown_bounds", {"share": 0.1}
     yield "compare_with_twins", COMPARED | {"shares": [0.6, 0.6]}
     yield "compare_with_twins", COMPARED | {"shares": [0.6]}
     yield "compare_with_twins", COMPARED | {"bounds": [1.0]}
@@ -251,7 +256,7 @@ def test_points_of_an_adversary():
     owner = owner_of(records)
     for size in (1e308, 5e-324):
         question = {
-            "which": 0,
+            **WHICH,
             "phi": [size] * P,
             "metric": (np.ones((P, P)) * size).tolist(),
             "bounds": [size, 1 / max(size, 1e-300)],
