@@ -166,9 +166,8 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
-        self.unlike |= say_unlike(reading.opaque, self.bounds)
-        if self.doubtful:  # which it will be is only known when it was paid
-            self.unlike |= self.with_known_bounds.unlike
+        # Which way they are compared is only known when it was paid.
+        self.unlike |= say_unlike(reading.opaque, self.bounds) | self.with_known_bounds.unlike
         self._note()
 
     @cached_property
@@ -265,11 +264,10 @@ class Twins:
         reading, seen = self._records.reading, self._records.coordinates
         try:
             observed, replaced = reading.opaque.observed, seen.replaced
-            found = {name: draw_of(reading, observed[name], replaced, name in self.bounds) for name in names}
+            return {name: draw_of(reading, observed[name], replaced, name in self.bounds) for name in names}
         except NotGenerativeError as error:
             self.unlike |= {name: str(error) for name in names if name in self._outcomes}
             return {}
-        return found
 
     def __call__(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map

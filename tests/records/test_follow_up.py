@@ -334,7 +334,7 @@ def test_noise_of_the_count_is_that_of_its_share(relation):
 
 
 def test_when_bounds_are_taken_for_known():
-    """Unknown where the event was seen: of a thousand records nearly always noticed; if in doubt, intervals."""
+    """Unknown where the event was seen: of a thousand records nearly always noticed. In doubt, intervals."""
     for unknown, n, least, most in [
         (0, 1_000, 0.0, 0.1),  # by chance, 2.3%
         (200, 1_000, 1.0, 1.0),
