@@ -53,6 +53,31 @@ def numbers(totals):
     return np.concatenate([totals.score, totals.slope.ravel(), totals.trace])
 
 
+def censored(part):
+    """Times of which the bound is unknown where the event was seen: an array says so."""
+    x, y = part
+    time = np.exp(x[:, 0])
+    with pm.Model() as model:
+        law = pm.Exponential.dist(pm.math.exp(pm.Normal("a") + pm.Normal("b") * pm.Data("x", x[:, 1])))
+        pm.Censored("y", law, lower=None, upper=np.where(y, np.inf, time), observed=time)
+    return model
+
+
+def test_parts_count_unknown_bounds_and_compare_as_they_are_asked():
+    """Sums with known bounds differ from others: control. Twins differ, 400 of each record; seeds are fixed."""
+    data = simple_data(n=600)
+    parts = dp.Shards(censored, split(data, 2)).records(censored(split(data, 2)[0]), likelihood=True)
+    source, one = parts.source(random(2)), RecordsHere(RecordModel(censored(data)).twins, random())
+    assert source.doubtful and one.doubtful
+    assert source.count_unknown_bounds() == one.count_unknown_bounds() == data[1].sum()
+    known = source.with_known_bounds
+    assert not known.doubtful
+    sources = source, one, known, one.with_known_bounds
+    found = [each.compare(*QUESTION, 400).score / 2**20 for each in sources]
+    apart = [np.abs(found[k] - found[j]).max() for k, j in ((0, 1), (2, 3), (1, 3))]
+    assert apart[2] > 2 * max(apart[:2]), apart
+
+
 @pytest.mark.parametrize("k", [1, 2, 4])
 def test_sums_of_parts_are_those_of_one_place(k):
     """To the last bit: all outcomes are taken, so that nothing is drawn. Integers, and not zero."""

@@ -203,6 +203,45 @@ def test_what_is_no_question_is_not_answered_and_reads_no_row():
     assert records.reads == 1
 
 
+class Doubtful(Records):
+    """Of seven of these records a bound of censoring is unknown; if not, others' scores are compared."""
+
+    def __init__(self):
+        super().__init__(some())
+        self.doubtful, self.with_known_bounds = ["y"], Records(some(1))
+
+    def count_unknown_bounds(self):
+        return 7
+
+
+def test_bounds_that_are_in_doubt_are_counted_by_each_owner_and_then_one_way_is_asked_for():
+    records = [Doubtful(), Doubtful()]
+    owners = [owner_of(one, math.inf) for one in records]
+
+    def ask(question, **arguments):
+        return [said(owner, question, **arguments)["answer"] for owner in owners]
+
+    made = MeasurementsOfOwners(records[0], ask, paid(math.inf))
+    assert made.doubtful and made.count_unknown_bounds(0.02) == (14, 0)
+    for one, seed in (made, 0), (made.with_known_bounds, 1):
+        expected = one_place.measurements(Records(some(seed)), paid(math.inf)).scales(PHI, 3, 0.1).counts
+        (part,) = one.apart
+        np.testing.assert_array_equal(part.scales(PHI, 3, 0.1).counts, 2 * expected)
+    assert made.left == pytest.approx(0.78)
+
+
+@pytest.mark.parametrize("question", [{"share": share} for share in (*BAD_NUMBERS, 1.1)] + [{}])
+def test_a_count_that_is_no_question_is_not_answered(question):
+    assert said(owner_of(Doubtful()), "count_unknown_bounds", **question) == {"refused": "question"}
+
+
+def test_noise_of_an_owners_count_is_its_own():
+    """One record moves it by one."""
+    answer = said(owner_of(Doubtful()), "count_unknown_bounds", share=0.25)["answer"]
+    assert answer["noise"] == pytest.approx(2 / float(gaussian.mu(1.0, DELTA)))
+    assert answer["number"] != 7
+
+
 def test_an_owner_counts_what_is_left_of_its_budget():
     records = Records(some())
     owner = owner_of(records)
