@@ -64,7 +64,7 @@ def censored(part):
 
 
 def test_parts_count_unknown_bounds_and_compare_as_they_are_asked():
-    """Sums with known bounds differ from others: control. Twins differ, 400 of each record; seeds are fixed."""
+    """Sums with known bounds differ from others: control. Twins differ; seeds are fixed."""
     data = simple_data(n=600)
     parts = dp.Shards(censored, split(data, 2)).records(censored(split(data, 2)[0]), likelihood=True)
     source, one = parts.source(random(2)), RecordsHere(RecordModel(censored(data)).twins, random())
