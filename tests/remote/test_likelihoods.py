@@ -234,8 +234,8 @@ def test_a_part_says_sums_and_nothing_else():
     shard = records._homes[0].servant
     for n_twins in (0, 3):
         key = random().keys(1)[0]
-        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.scales, None, PHI, n_twins))))
-        answers.append(value(shard.answer((Shard.sums, key, RecordsHere.compare, None, *QUESTION, n_twins))))
+        for asked in (RecordsHere.scales, PHI), (RecordsHere.compare, *QUESTION):
+            answers.append(value(shard.answer((Shard.sums, key, asked[0], False, None, *asked[1:], n_twins))))
     for counts, totals in zip(answers[::2], answers[1::2], strict=True):
         assert type(counts) is np.ndarray and counts.shape == (2, OCTAVES)
         assert type(totals) is Totals and set(vars(totals)) == {"score", "slope", "trace"}
