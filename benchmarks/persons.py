@@ -31,7 +31,7 @@ from benchmarks import results, running
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
-from pymc_dp.likelihood.releases import search_from
+from pymc_dp.likelihood.releases import Public, search_from
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.planning import moments
 from pymc_dp.privacy.accounting import gaussian
@@ -176,9 +176,8 @@ class Family:
             spending.pay()
         measurements = Measurements(RecordsHere(self.twins, spending.random), spending)
         mu = float(gaussian.mu(epsilon, DELTA))
-        found, _ = search_from(
-            measurements, self.n, mu, self.prior, self.start, self.public.near_zero, self.public.longest_step
-        )
+        near_zero, longest = self.public.near_zero, self.public.longest_step
+        found, _ = search_from(measurements, self.n, mu, Public(self.prior, self.start, near_zero, longest))
         return moments(found, self.prior)
 
 

@@ -14,7 +14,7 @@ from pymc_dp.likelihood.measurements import AllSums, Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
-from pymc_dp.likelihood.releases import kept_shares, search_from
+from pymc_dp.likelihood.releases import Public, kept_shares, search_from
 from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
@@ -174,9 +174,8 @@ class Opened(NamedTuple):
         else:
             measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
         part = self.part
-        return search_from(
-            measurements, n, mu, self.prior, self.start, part.near_zero, part.longest_step, part.bounds
-        )
+        public = Public(self.prior, self.start, part.near_zero, part.longest_step, part.bounds)
+        return search_from(measurements, n, mu, public)
 
 
 def open_records(

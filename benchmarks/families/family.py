@@ -15,7 +15,7 @@ from benchmarks.families.others import KINKED, OTHERS
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.likelihood.releases import kept_shares, search_from
+from pymc_dp.likelihood.releases import Public, kept_shares, search_from
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.planning import moments
 from pymc_dp.privacy.accounting import gaussian
@@ -161,7 +161,6 @@ class Family:
         kept = kept_shares(self.n, mu, "substitute") if fit_test else {}
         measurements = Measurements(RecordsHere(twins, spending.random), spending, kept)
         part = self.part
-        found, last = search_from(
-            measurements, self.n, mu, prior, start, part.near_zero, part.longest_step, part.bounds
-        )
+        public = Public(prior, start, part.near_zero, part.longest_step, part.bounds)
+        found, last = search_from(measurements, self.n, mu, public)
         return found, last["fit"]

@@ -1,6 +1,7 @@
 """All releases: whether bounds are known, a search for each part of the coordinates, and the last ones."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -73,42 +74,47 @@ def _said(count: Count, unknown: bool) -> str:
     return f"{found}: taken as known of all records. Otherwise write pm.math.switch(seen, np.inf, bound)."
 
 
-def search_from(
-    measurements: AllSums,
-    n: float,
-    mu: float,
-    prior: Normal,
-    start: np.ndarray,
-    near_zero: NearZero,
-    longest: float = LONGEST_STEP,
-    bounds: np.ndarray = UNBOUNDED,
-) -> tuple[Found, LastFacts]:
+class Public(NamedTuple):
+    """What is known of the likelihood coordinates before anything is asked.
+
+    Attributes
+    ----------
+    prior : Normal
+        Like theirs.
+    start : ndarray, shape (p,)
+    near_zero : NearZero
+    longest : float
+        Of a step: see `Search`.
+    bounds : ndarray, shape (2, p) or (2, 1)
+    """
+
+    prior: Normal
+    start: np.ndarray
+    near_zero: NearZero
+    longest: float = LONGEST_STEP
+    bounds: np.ndarray = UNBOUNDED
+
+
+def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> tuple[Found, LastFacts]:
     """What was found, and what other releases say: all of them, which are paid for."""
     found, settled = [], LastFacts()
     if measurements.doubtful:
         measurements, settled = _settle_bounds(measurements, n)
     for part in portions(measurements):
-        one = _search(part, n, mu * math.sqrt(part.share), prior, start, near_zero, longest, bounds)
+        one = _search(part, n, mu * math.sqrt(part.share), public)
         found.append(one._replace(shares=[part.share * share for share in one.shares]))
     whole = Found.joined(found)
-    return whole, {**settled, "fit": look_at_fit(measurements, whole, prior, near_zero)}
+    return whole, {**settled, "fit": look_at_fit(measurements, whole, public.prior, public.near_zero)}
 
 
-def _search(
-    measurements: NoisySums,
-    n: float,
-    mu: float,
-    prior: Normal,
-    start: np.ndarray,
-    near_zero: NearZero,
-    longest: float,
-    bounds: np.ndarray,
-) -> Found:
+def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Found:
     """What is found of the coordinates that some observed variables have in them."""
-    seen = SeenCoordinates(measurements.source, prior)
-    own = NearZero({i: near_zero.spreads[k] for i, k in enumerate(seen.kept) if k in near_zero.spreads})
-    within = seen.within(np.broadcast_to(bounds, (2, len(start))))
-    search = Search(SumsOfSeen(measurements, seen), n, mu, seen.prior(prior), own, longest, within)
+    start, spreads = public.start, public.near_zero.spreads
+    seen = SeenCoordinates(measurements.source, public.prior)
+    own = NearZero({i: spreads[k] for i, k in enumerate(seen.kept) if k in spreads})
+    within = seen.within(np.broadcast_to(public.bounds, (2, len(start))))
+    sums, prior = SumsOfSeen(measurements, seen), seen.prior(public.prior)
+    search = Search(sums, n, mu, prior, own, public.longest, within)
     with np.errstate(all="ignore"):
         try:
             found = search(seen.of(start))

@@ -8,7 +8,7 @@ from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.points import UNBOUNDED
-from pymc_dp.likelihood.releases import search_from
+from pymc_dp.likelihood.releases import Public, search_from
 from pymc_dp.likelihood.seen import SeenCoordinates
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
@@ -48,7 +48,7 @@ def found(b, bounds):
     measurements = Measurements(RecordsHere(source, spending.random), spending)
     mu, prior = float(gaussian.mu(1.0, 1e-6)), Normal(np.eye(2), np.array([0.0, 0.7]))
     start = np.array([0.0, 1.0])
-    whole, _ = search_from(measurements, RECORDS, mu, prior, start, NO_SPREADS, bounds=bounds)
+    whole, _ = search_from(measurements, RECORDS, mu, Public(prior, start, NO_SPREADS, bounds=bounds))
     covariance = np.linalg.inv(whole.message.information)
     return (covariance @ whole.message.vector)[1], covariance[1, 1] ** 0.5, np.array(source.asked)
 

@@ -10,7 +10,7 @@ from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
-from pymc_dp.likelihood.releases import look_at_fit, search_from
+from pymc_dp.likelihood.releases import Public, look_at_fit, search_from
 from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
@@ -150,7 +150,7 @@ def distance(tau, near_zero, seed):
         spending.pay()
     measurements = Measurements(RecordsHere(Means(0.3, tau, seed), spending.random), spending)
     mu = float(gaussian.mu(1.0, 1e-6))
-    message = search_from(measurements, PERSONS, mu, prior, start, near_zero)[0].message
+    message = search_from(measurements, PERSONS, mu, Public(prior, start, near_zero))[0].message
     mean = np.linalg.pinv(message.information, hermitian=True) @ message.vector
     apart = near_zero.psi(np.array([0.3, np.log(tau)])) - mean
     return apart @ message.information @ apart

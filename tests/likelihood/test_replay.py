@@ -11,7 +11,7 @@ from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.likelihood.releases import kept_shares, search_from
+from pymc_dp.likelihood.releases import Public, kept_shares, search_from
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
@@ -113,7 +113,7 @@ def run(parts, answers=None):
         spending.pay()
         told = len(caught)  # that a debug seed is not private
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
-        found = search_from(measure, N, 1.0, prior, start, NO_SPREADS)
+        found = search_from(measure, N, 1.0, Public(prior, start, NO_SPREADS))
         assert len(caught) == told
     asked = {name for name, *_ in measure.asked} - {"release"}
     asked |= set() if twins.doubtful else {"count_unknown_bounds"}
