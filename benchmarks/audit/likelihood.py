@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Release:
 class Source:
     """One record, compared with itself and with its opposite."""
 
-    size, touched, rank, lookups, sums, doubtful = 2, 2, 1, (), (), ()
+    size, touched, rank, lookups, sums, doubtful = 2, 2, 1, (), (), MappingProxyType({})
 
     def __init__(self, outcome: float, row: tuple):
         self.outcome, self.row = outcome, np.array(row)

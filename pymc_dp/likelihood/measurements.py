@@ -52,8 +52,8 @@ class Source(Shapes, Protocol):
         """Of observed variables that have coordinates in common one: the sums of their scores alone."""
 
     @property
-    def doubtful(self) -> bool:
-        """Whether only arrays say if bounds of censoring are known of all records."""
+    def doubtful(self) -> Mapping[str, bool]:
+        """See `pymc_dp.likelihood.sources.Units`."""
 
     @property
     def with_known_bounds(self) -> "Source":
@@ -137,7 +137,7 @@ class AllSums(NoisySums, Protocol):
         """Of each of `Source.apart`, from one budget."""
 
     @property
-    def doubtful(self) -> bool:
+    def doubtful(self) -> Mapping[str, bool]:
         """See `Source.doubtful`."""
 
     @property
@@ -187,7 +187,7 @@ class Measurements:
         return [self] if len(apart) == 1 else [Measurements(one, self._spending, self.kept) for one in apart]
 
     @property
-    def doubtful(self) -> bool:
+    def doubtful(self) -> Mapping[str, bool]:
         """See `Source.doubtful`."""
         return self._sums.doubtful
 

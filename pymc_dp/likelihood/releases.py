@@ -1,6 +1,7 @@
 """All releases: whether bounds are known, a search for each part of the coordinates, and the last ones."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +18,13 @@ from pymc_dp.likelihood.shares import portions
 from pymc_dp.privacy.budget.known import Censoring, Fit, LastFacts
 
 # Part of the budget for how many bounds of censoring are unknown, where arrays have them.
-_OF_BOUNDS = 0.02
+_OF_BOUNDS = 0.03
 # They are taken for known where the count of unknown ones is below so many standard deviations of its noise,
-_NOISES = 2.0
+_NOISES = 1.0
 # or below this part of the records if that is less,
 _MOST = 0.1
 # and this part: outcomes near zero.
-_NEAR_ZERO = 0.003
+_NEAR_ZERO = 0.005
 
 
 def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:
@@ -59,19 +60,24 @@ def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]
         "unknown": count.number,
         "noise": count.noise,
         "in_intervals": unknown,
-        "said": _said(count, unknown),
+        "said": _said(count, unknown, [name for name, fit in measurements.doubtful.items() if not fit]),
     }
     return (measurements if unknown else measurements.with_known_bounds), {"censoring": said}
 
 
-def _said(count: Count, unknown: bool) -> str:
+def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
     found = (
-        f"of {max(count.number, 0.0):.0f} records (standard error {count.noise:.0f}) the bound of censoring "
+        f"of {max(count.number, 0.0):.0f} records (standard error {count.noise:.0f}) a bound of censoring "
         "is infinite, or far beyond the outcome"
     )
+    if unknown and never:
+        return (
+            f"{found}. If that is so because the event was seen, the posterior is WRONG: outcomes of "
+            f"{', '.join(never)} cannot be compared in intervals (docs/likelihood)."
+        )
     if unknown:
         return f"{found}: taken as not known where the event was seen; times were compared in intervals."
-    return f"{found}: taken as known of all records. Otherwise write pm.math.switch(seen, np.inf, bound)."
+    return f"{found}: bounds were taken for known of all records."
 
 
 class Public(NamedTuple):

@@ -25,8 +25,7 @@ ASSUMPTIONS = (
 # Of accuracy; no promise depends on it.
 _RIGHT_IF = (
     "Outcomes have the law that the model gives them, given a record's other columns. No column may be "
-    "decided by the outcome of its own row, as the time until the event as an exposure is, or a bound of "
-    "censoring of counts or from below that is infinite where it was not reached. By "
+    "decided by the outcome of its own row, as the time until the event as an exposure is. By "
     "outcomes of the person's earlier rows it may, if rows stand in the order of time and persons have no "
     "effects of their own; and by outcomes of observed variables that are defined before its own "
     "(docs/likelihood, limits)."

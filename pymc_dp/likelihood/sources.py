@@ -1,6 +1,6 @@
 """Exact sums over the records of this process: of octaves of scores, and of comparisons with twins."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -19,11 +19,12 @@ class Units(Shapes, Protocol):
 
     Attributes
     ----------
-    doubtful : list of str
-        Observed variables of which only an array says whether bounds of censoring are known.
+    doubtful : mapping of str to bool
+        Observed variables of which only an array says whether bounds of censoring are known; and whether they
+        are compared right if not.
     """
 
-    doubtful: list[str]
+    doubtful: Mapping[str, bool]
 
     @property
     def with_known_bounds(self) -> "Units":
@@ -63,7 +64,7 @@ class RecordsHere:
         self._units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
         self.size, self.touched, self.rank = units.size, units.touched, units.rank
         self.lookups, self.sums = units.lookups, units.sums
-        self.doubtful = bool(units.doubtful)
+        self.doubtful = units.doubtful
 
     @property
     def apart(self) -> Sequence["RecordsHere"]:

@@ -24,13 +24,13 @@ _TIE = 1e-12
 #: Outcomes that are drawn to find a record's intervals.
 FOR_INTERVALS = 8
 # A bound that is so many times as large as the outcome stands for one that is not known.
-_STANDS_FOR_UNKNOWN = 1e5
+_STANDS_FOR_UNKNOWN = 1e3
 
 
 @np.errstate(all="ignore")
 def is_unknown(outcome: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Whether a bound, shape (m,), is infinite, or as good as that beside its record's outcome."""
-    return (bound == np.inf) | (bound > _STANDS_FOR_UNKNOWN * np.abs(outcome))
+    """Whether bounds are infinite or missing, or as good as that beside their record's outcome."""
+    return ~np.isfinite(bound) | (np.abs(bound) > _STANDS_FOR_UNKNOWN * np.abs(outcome))
 
 
 @np.errstate(all="ignore")
@@ -61,6 +61,7 @@ def in_intervals(
     **Privacy.** Row i is a function of record i, of its twins and of public numbers.
     """
     several, twins = twins[:FOR_INTERVALS], twins[FOR_INTERVALS:]
+    bound = np.where(np.isnan(bound), np.inf, bound)  # PyMC's density of an outcome beside NaN is the law's
     never = np.full(len(outcome), np.inf)
     ends = _intervals(several, -np.array(at([[t, t] for t in several], most)[1]))
     # A bound that is not reached may be infinite, where there is no density: then it is looked at elsewhere.

@@ -6,6 +6,7 @@ import numpy as np
 import pymc as pm
 import pytensor
 import pytensor.tensor as pt
+from pymc.distributions.censored import CensoredRV
 from pymc.initial_point import make_initial_point_expression
 from pymc.logprob.abstract import MeasurableOp
 from pymc.logprob.basic import transformed_conditional_logp
@@ -20,6 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.graph import leaf_value, rewritten, storage
+from pymc_dp.records.refusals import refuse_discrete_bound
 
 
 class OpaqueModel:
@@ -55,7 +57,7 @@ class OpaqueModel:
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = self._without_sparse_products(graphs_of(model), private)
-        clones = iter(clone_replace(graphs, hidden))
+        clones = iter(rewritten(clone_replace(graphs, hidden), self._with_bounds))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -154,6 +156,25 @@ class OpaqueModel:
             initval_strategies=given,
             return_transformed=True,
         )
+
+    def _with_bounds(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
+        """Censor by a bound that is an array whatever its numbers are: PyMC left out one that was infinite.
+
+        Raises
+        ------
+        ModelRefusedError
+            It decided of which type outcomes are.
+        """
+        if not isinstance(node.op, CensoredRV):
+            return None
+        distribution, *bounds = inner = [one.type() for one in inputs]
+        for k, given in enumerate(inputs[1:]):
+            whole = isinstance(self.original.get(given), Constant) and given.type.dtype.startswith("float")
+            if whole and not distribution.type.dtype.startswith("float"):
+                raise refuse_discrete_bound()
+            if isinstance(given, Constant) and bool(np.all(given.data == (-np.inf, np.inf)[k])):
+                bounds[k] = distribution
+        return [CensoredRV(inputs=inner, outputs=[pt.clip(distribution, *bounds)])(*inputs)]
 
     def _without_sparse_products(
         self, graphs: Sequence[Variable], private: Collection[Variable]

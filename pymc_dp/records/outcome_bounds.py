@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
+from pymc.distributions.continuous import PositiveContinuous
 from pymc.distributions.discrete import DiscreteUniformRV
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
@@ -15,6 +16,8 @@ from pytensor.tensor.type import TensorType
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.refusals import MOVES, UNKNOWN
 
+# Laws of positive numbers: nothing is below a bound of zero.
+_POSITIVE = tuple(law.rv_type for law in PositiveContinuous.__subclasses__() if law.rv_type is not None)
 # Laws by which parameters of theirs nothing is beyond: their places.
 _BOUNDS = {
     distributions.UniformRV: (0, 1),
@@ -39,31 +42,43 @@ def has_unknown_bound(rv: Variable) -> bool:
     return any(_may_be_infinite(bound) for bound in rv.owner.inputs[1:])
 
 
-def find_bounds(opaque: OpaqueModel, known: bool) -> dict[str, Variable]:
-    """Bounds by which records are compared in intervals: from above alone, of each record its own.
+def find_bounds(
+    opaque: OpaqueModel, known: bool, effects: bool
+) -> tuple[dict[str, list[Variable]], dict[str, Variable]]:
+    """Bounds of censoring that are arrays of records; and those by which records are compared in intervals.
 
     Parameters
     ----------
     opaque : OpaqueModel
     known : bool
         Whether arrays are known bounds of all records: then only those count that the graph says are not.
+    effects : bool
+        Whether persons have effects: then none is compared in intervals.
 
     Notes
     -----
     **Privacy.** Decided from the graph: an array is not looked at, whatever numbers it has.
     """
-    found = {}
+    arrays: dict[str, list[Variable]] = {}
+    in_intervals: dict[str, Variable] = {}
     for name, rv in opaque.observed.items():
-        if not isinstance(rv.owner.op, CensoredRV) or rv.type.ndim != 1:
+        if not isinstance(rv.owner.op, CensoredRV):
             continue
-        distribution, lower, upper = rv.owner.inputs
-        read = set(ancestors([upper]))
-        own = has_unknown_bound(rv) or (not known and any(length != 1 for length in upper.type.shape))
-        below = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(np.isneginf(lower.data)))
-        has_density = distribution.type.dtype.startswith("float")
-        if own and below and has_density and read.isdisjoint(opaque.rvs.values()):
-            found[name] = upper
-    return found
+        own = [v for v in rv.owner.inputs[1:] if not opaque.original.keys().isdisjoint(ancestors([v]))]
+        if own and not (known or has_unknown_bound(rv)):
+            arrays[name] = own
+        if not effects and (name in arrays or has_unknown_bound(rv)) and _has_intervals(rv, opaque):
+            in_intervals[name] = rv.owner.inputs[2]
+    return arrays, in_intervals
+
+
+def _has_intervals(rv: Variable, opaque: OpaqueModel) -> bool:
+    """Whether records can be compared in intervals: by a bound from above alone, without parameters."""
+    distribution, lower, upper = rv.owner.inputs
+    least = 0.0 if isinstance(distribution.owner.op, _POSITIVE) else -np.inf
+    below = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(lower.data <= least))
+    known = set(opaque.rvs.values()).isdisjoint(ancestors([upper]))
+    return below and known and rv.type.ndim == 1 and distribution.type.dtype.startswith("float")
 
 
 def say_unlike(opaque: OpaqueModel, bounds: Collection[str]) -> dict[str, str]:

@@ -82,13 +82,6 @@ class Outcomes:
         own = dict(zip(self._outcomes, recorded, strict=False))
         return own, dict(zip(self._bounds, recorded[len(own) :], strict=True))
 
-    def count_unknown_bounds(self, names: Sequence[str]) -> int:
-        """Count the units that have an unknown bound of one of these observed variables."""
-        own, bounds = self.recorded()
-        rows = np.any([is_unknown(own[name], bounds[name]) for name in names], axis=0)
-        units = self._records.unit_of_row
-        return int(rows.sum()) if units is None else np.unique(np.asarray(units)[rows]).size
-
     @cached_property
     def _own(self) -> Function:
         """Recorded outcomes, as arrays of the type of what is drawn, and bounds."""
@@ -154,6 +147,26 @@ class Outcomes:
         if order is None or first is None:
             return values
         return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
+
+
+def count_unknown_bounds(records: Scored, arrays: Mapping[str, Sequence[Variable]]) -> int:
+    """Count the units that have an unknown bound of an observed variable: private.
+
+    Parameters
+    ----------
+    records : RecordModel
+    arrays : mapping of str to sequence of Variable
+        Bounds of each, as graphs.
+    """
+    opaque, rows = records.reading.opaque, np.zeros(records.n_rows, dtype=bool)
+    for name, bounds in arrays.items():
+        graphs = [pt.cast(one, "float64") for one in (opaque.values[opaque.observed[name]], *bounds)]
+        read = compiled([], graphs, {"mode": CHECK_MODE}, private=list(opaque.original))
+        outcome, *found = guarded(read, what="Bounds of censoring could not be read")
+        for bound in found:
+            rows |= is_unknown(outcome, bound).reshape(len(rows), -1).any(axis=1)
+    units = records.unit_of_row
+    return int(rows.sum()) if units is None else np.unique(np.asarray(units)[rows]).size
 
 
 def compiled_draw(records: Scored, draw: Draw) -> Reentrant:

@@ -18,6 +18,16 @@ def refuse_public_observed(label: str) -> ModelRefusedError:
     )
 
 
+def refuse_discrete_bound() -> ModelRefusedError:
+    """Build the error for a bound of counts by which PyMC chooses their type."""
+    return ModelRefusedError(
+        "Counts are censored by an array of real numbers.",
+        "PyMC takes outcomes for whole numbers if all entries are infinite, and for real ones if not: one "
+        "record decides.",
+        "give the bounds as pm.Data, or as an array of whole numbers.",
+    )
+
+
 def refuse_view(label: str) -> ModelRefusedError:
     """Build the error for a part of the records under another name."""
     return ModelRefusedError(

@@ -185,7 +185,7 @@ class TablesTwins:
     ----------
     size, unlike
         As of `Twins`.
-    doubtful : list of str
+    doubtful : dict of str to bool
         Of all tables.
     touched, rank : int
         The most of any table: a record is in one.
@@ -208,7 +208,9 @@ class TablesTwins:
     def __init__(self, records: RecordModel | Tables, known: bool = False):
         self._records = records
         self._twins = [table.twins.with_known_bounds if known else table.twins for table in records.tables]
-        self.doubtful = [name for twins in self._twins for name in twins.doubtful]
+        self.doubtful: Mapping[str, bool] = {
+            name: fit for twins in self._twins for name, fit in twins.doubtful.items()
+        }
         self.size: int = records.coordinates.size
         self.unlike = {name: why for twins in self._twins for name, why in twins.unlike.items()}
         self.rank = max(twins.rank for twins in self._twins)

@@ -5,7 +5,7 @@ truth a record and its twins are exchangeable, so that what compares them symmet
 there are few outcomes all of them are taken, with their probabilities.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
 from typing import NamedTuple, cast
@@ -18,9 +18,9 @@ from pytensor.graph.traversal import ancestors
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.follow_up import INTERVALS, in_intervals
-from pymc_dp.records.outcome_bounds import find_bounds, has_unknown_bound, say_unlike
+from pymc_dp.records.outcome_bounds import find_bounds, say_unlike
 from pymc_dp.records.outcome_scores import OutcomeScores, Scored, count_outcomes, outcome_like, terms_with
-from pymc_dp.records.outcomes import Found, Outcomes, Randomness
+from pymc_dp.records.outcomes import Found, Outcomes, Randomness, count_unknown_bounds
 from pymc_dp.records.predictors import WithData, rows_in
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
@@ -113,8 +113,9 @@ class Twins:
     bounds : dict of str to Variable
         Of those that are censored by a bound of each record, if that may not be known: see
         `pymc_dp.records.follow_up`.
-    doubtful : list of str
-        Those of them that are arrays: only these have the answer.
+    doubtful : dict of str to bool
+        Those of which arrays are bounds, and only their numbers say whether these are known of all records;
+        and if records can be compared in intervals.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of phi of which each record touches those of one row, or none.
     sums : list of list of tuple of int and ndarray of int
@@ -154,8 +155,8 @@ class Twins:
             for name, rv in observed.items()
             if name not in self._effects
         }
-        self.bounds = {} if self._effects else find_bounds(reading.opaque, known)
-        self.doubtful = [name for name in self.bounds if not has_unknown_bound(observed[name])]
+        self._arrays, self.bounds = find_bounds(reading.opaque, known, bool(self._effects))
+        self.doubtful: Mapping[str, bool] = {name: name in self.bounds for name in self._arrays}
         self._scores: Sequence[OutcomeScores | EffectScores]
         if self._effects:
             self.names = [list(self._outcomes)]
@@ -177,7 +178,7 @@ class Twins:
 
     def count_unknown_bounds(self) -> int:
         """Count the units that have an unknown bound in an array. Private."""
-        return self.outcomes.count_unknown_bounds(self.doubtful)
+        return count_unknown_bounds(self._records, self._arrays)
 
     @cached_property
     def apart(self) -> list["Twins"]:

@@ -49,7 +49,7 @@ class MeasurementsOfOwners:
         which: int = 0,
     ):
         self.source: Shapes = shapes
-        self.doubtful = bool(shapes.doubtful)
+        self.doubtful = shapes.doubtful
         self._shapes, self._ask, self._spending = shapes, ask, spending
         self._own = {"known": known, "which": which}
 

@@ -53,7 +53,7 @@ class SumsOfParts:
     ):
         self._shapes, self._ask, self._own, self.size = shapes, ask, (known, which), shapes.size
         self.lookups, self.sums = shapes.lookups, shapes.sums
-        self.doubtful = bool(shapes.doubtful)
+        self.doubtful = shapes.doubtful
         self.touched, self.rank = shapes.touched, shapes.rank
 
     @property

@@ -25,7 +25,7 @@ class Slopes:
     lookups, sums = (), [[(1, np.array([0]))], [(1, np.array([1]))]]
 
     def __init__(self, a, b, seed):
-        self.apart, self.asked, self.doubtful = [self], [], []
+        self.apart, self.asked, self.doubtful = [self], [], {}
         rng = np.random.default_rng(seed)
         self._x = rng.normal(size=RECORDS)
         self._own = a + b * self._x + rng.normal(size=RECORDS)

@@ -41,7 +41,7 @@ class Records:
     def __init__(self, *terms, touched=2):
         self.terms, self.touched = [term_of(*term) for term in terms], touched
         self.size, self.rank, self.lookups, self.sums, self.reads = P, 2, [], [], 0
-        self.apart, self.doubtful = [self], []
+        self.apart, self.doubtful = [self], {}
 
     def __call__(self, phi, twins, random, each):
         self.reads += 1

@@ -127,7 +127,7 @@ class Means:
     lookups, sums = (), [[(1, np.array([0]))], [(1, np.array([1]))]]
 
     def __init__(self, b, tau, seed):
-        self.apart, self.doubtful = [self], []
+        self.apart, self.doubtful = [self], {}
         self._own = np.random.default_rng(seed).normal(b, np.sqrt(tau**2 + 1 / ROWS), size=PERSONS)
 
     def __call__(self, points, twins, random, each):

@@ -29,7 +29,7 @@ REPLACED = {
 
 
 def model(kind):
-    """Of one outcome, also censored by bounds of which most are infinite; or with another one of its own."""
+    """Of one outcome, also censored by bounds that are known or not; or with another one of its own."""
     rng = np.random.default_rng(0)
     x, g = rng.normal(size=(N, 2)), rng.integers(GROUPS, size=N)
     with pm.Model() as made:
@@ -38,8 +38,9 @@ def model(kind):
         sigma = pm.HalfNormal("sigma", 1)
         mean = level[pm.Data("g", g)] + pm.Data("x", x) @ beta
         seen = pm.Data("y_seen", rng.normal(size=N))
-        if kind == "censored":
-            bound = pm.Data("bound", np.where(rng.random(N) < 0.7, np.inf, seen.get_value()))
+        if kind.startswith("censored"):
+            bound = np.where(rng.random(N) < 0.7, np.inf if "unknown" in kind else 5.0, seen.get_value())
+            bound = pm.Data("bound", bound)
             pm.Censored("y", pm.Normal.dist(mean, sigma), lower=None, upper=bound, observed=seen)
         else:
             pm.Normal("y", mean, sigma, observed=seen)
@@ -76,6 +77,14 @@ class Replayed(Measurements):
             one.kept, one.asked, one.exact, one.said = self.kept, self.asked, self.exact, self.said
         return parts
 
+    @property
+    def with_known_bounds(self):
+        """As `apart`."""
+        one = Replayed(self._sums.with_known_bounds, self._spending, self.answers)
+        one.kept, one.asked, one.exact, one.said = self.kept, self.asked, self.exact, self.said
+        self.asked.append(("with_known_bounds",))
+        return one
+
     def __getattribute__(self, name):
         found = super().__getattribute__(name)
         if name not in questions(Measurements):
@@ -96,7 +105,7 @@ class Replayed(Measurements):
         return said
 
 
-@pytest.fixture(scope="module", params=["one search", "two searches", "censored"])
+@pytest.fixture(scope="module", params=["one search", "two searches", "censored", "censored, unknown"])
 def parts(request):
     made = model(request.param)
     records = RecordModel(made)
@@ -115,7 +124,7 @@ def run(parts, answers=None):
         measure = Replayed(RecordsHere(twins, spending.random), spending, answers)
         found = search_from(measure, N, 1.0, Public(prior, start, NO_SPREADS))
         assert len(caught) == told
-    asked = {name for name, *_ in measure.asked} - {"release"}
+    asked = {name for name, *_ in measure.asked} - {"release", "with_known_bounds"}
     asked |= set() if twins.doubtful else {"count_unknown_bounds"}
     assert questions(Measurements) == asked, "not replayed (what is off by default, `Replayed` switches on)"
     assert not measure.kept, "a share was kept, and is lost: nothing spent it"

@@ -208,7 +208,7 @@ class Doubtful(Records):
 
     def __init__(self):
         super().__init__(some())
-        self.doubtful, self.with_known_bounds = ["y"], Records(some(1))
+        self.doubtful, self.with_known_bounds = {"y": True}, Records(some(1))
 
     def count_unknown_bounds(self):
         return 7
