@@ -407,7 +407,7 @@ ARRAYS = {
 
 
 def how_far_one_bound_moves(make):
-    """Score and slope of records of which many are impossible; one bound is infinite as the others, or not."""
+    """Score and slope of records of which many are impossible; one bound is infinite, or not."""
     y = np.random.default_rng(3).lognormal(size=80)
     y[20:50] = -1.0
     sums = []
