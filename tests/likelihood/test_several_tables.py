@@ -100,7 +100,7 @@ class Kept:
 
     def __init__(self, source, seed=1):
         self._source, self._seed = source, seed
-        self.size, self.touched = source.size, source.touched
+        self.size, self.touched, self.doubtful = source.size, source.touched, source.doubtful
         self.lookups, self.sums, self.rank = source.lookups, source.sums, source.rank
 
     def __call__(self, phi, twins, random, each):

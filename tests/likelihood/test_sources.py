@@ -1,6 +1,7 @@
 """Sums over the records of this process: the same in several threads."""
 
 import math
+from types import MappingProxyType
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ BOUNDS = Bounds(1.5, 0.7)
 class Chunks:
     """Hostile records, some at a time; notes how many chunks are there at once."""
 
-    size, touched, rank, lookups, sums = P, 2, 2, (), ()
+    size, touched, rank, lookups, sums, doubtful = P, 2, 2, (), (), MappingProxyType({})
 
     def __init__(self, count=40):
         random = np.random.default_rng(5)
