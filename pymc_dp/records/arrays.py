@@ -81,6 +81,7 @@ class Arrays:
         self.leaves: dict[str, Variable] = {}
         self._label_all()
         self.inside = set(graph.inner_leaves(graphs_of(model)))
+        self.brought: list[str] = []
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
         self._pending = [given for given in public if not self._declare(given)]
@@ -142,6 +143,7 @@ class Arrays:
         hidden: dict[Variable, Variable] = {
             leaf: behind_shared(leaf) for leaf in new if isinstance(leaf, Constant) and self.is_private(leaf)
         }
+        self.brought = [label for label, leaf in self.leaves.items() if leaf in hidden]
         opaque.original |= {shared: leaf for leaf, shared in hidden.items()}
         opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
         replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
@@ -183,7 +185,7 @@ class Arrays:
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
                 refuse(refusals.refuse_public_observed(label))
-            if self.is_hidden(leaf):
+            if self.is_hidden(leaf) or label in self.brought:
                 refuse(refusals.refuse_inner(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue

@@ -17,11 +17,12 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
+from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.graph import leaf_value, rewritten, storage
-from pymc_dp.records.refusals import refuse_discrete_bound
+from pymc_dp.records.refusals import refuse_constant_probabilities, refuse_discrete_bound
 
 
 class OpaqueModel:
@@ -57,7 +58,7 @@ class OpaqueModel:
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = self._without_sparse_products(graphs_of(model), private)
-        clones = iter(rewritten(clone_replace(graphs, hidden), self._with_bounds))
+        clones = iter(rewritten(clone_replace(graphs, hidden), self._whatever_numbers))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -157,14 +158,20 @@ class OpaqueModel:
             return_transformed=True,
         )
 
-    def _with_bounds(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
-        """Censor by a bound that is an array whatever its numbers are: PyMC left out one that was infinite.
+    def _whatever_numbers(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
+        """Undo what PyMC does when a model is written because of the numbers that a constant array has.
+
+        It leaves out bounds of censoring that are infinite everywhere: here none is left out.
 
         Raises
         ------
         ModelRefusedError
-            It decided of which type outcomes are.
+            It decided of which type outcomes are, or may have divided rows of probabilities by their sums.
         """
+        if isinstance(node.op, CategoricalRV | MultinomialRV):
+            constant = any(isinstance(self.original.get(v), Constant) for v in ancestors(inputs[-1:]))
+            if constant and not self.random(inputs[-1:]):
+                raise refuse_constant_probabilities()
         if not isinstance(node.op, CensoredRV):
             return None
         distribution, *bounds = inner = [one.type() for one in inputs]

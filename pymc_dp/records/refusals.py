@@ -28,6 +28,15 @@ def refuse_discrete_bound() -> ModelRefusedError:
     )
 
 
+def refuse_constant_probabilities() -> ModelRefusedError:
+    """Build the error for probabilities of categories that PyMC looked at."""
+    return ModelRefusedError(
+        "Probabilities of a Categorical or Multinomial distribution are an array with a row for each record.",
+        "PyMC divides all rows by their sums if those of one record are not one.",
+        "give them as pm.Data.",
+    )
+
+
 def refuse_view(label: str) -> ModelRefusedError:
     """Build the error for a part of the records under another name."""
     return ModelRefusedError(
@@ -52,7 +61,7 @@ def refuse_shifted(label: str, other: str) -> ModelRefusedError:
 def refuse_inner(label: str) -> ModelRefusedError:
     """Build the error for records inside of an Op."""
     return ModelRefusedError(
-        f"The array {label!r} is inside of an operation (a CustomDist's dist=, an OpFromGraph, a scan).",
+        f"The array {label!r} is inside of an operation (a CustomDist's functions, an OpFromGraph, a scan).",
         "there it cannot be followed, and what is derived from it may depend on its values.",
         f"pass it as an argument, not from the surrounding code; if it holds no record: public=[{label!r}].",
     )

@@ -432,7 +432,7 @@ def test_one_bound_does_not_decide_how_others_are_compared(name):
 
 def test_it_would_be_noticed(monkeypatch):
     """With what PyMC made."""
-    monkeypatch.setattr(OpaqueModel, "_with_bounds", lambda self, node, inputs: None)
+    monkeypatch.setattr(OpaqueModel, "_whatever_numbers", lambda self, node, inputs: None)
     score, slope = how_far_one_bound_moves(ARRAYS["from above"])
     assert score > 2 and slope > np.sqrt(2)
 
