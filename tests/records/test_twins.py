@@ -49,7 +49,7 @@ def scores_in_phi(term, p):
 
 
 def collected(records, phi, twins=3, seed=1):
-    found = records.twins
+    found = records.twins.with_known_bounds
     chunks = list(map(call, found(phi, twins, PrivacyRandom(debug_seed=seed))))
     assert [c.units.start for c in chunks] == [0, *(c.units.stop for c in chunks[:-1])]
     return [
@@ -72,7 +72,7 @@ SWEEP = sorted(models(10))
 def test_law_and_scores(name):
     """By another route: PyMC's own draws, and differences of log-likelihoods."""
     model, values, records, phi = build(name, 2000)
-    twins = records.twins
+    twins = records.twins.with_known_bounds
     assert not twins.unlike
     groups = collected(records, phi, 6)
     if twins.finite:
