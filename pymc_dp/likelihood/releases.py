@@ -67,7 +67,7 @@ def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]
 
 def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
     found = (
-        f"of {max(count.number, 0.0):.0f} records (standard error {count.noise:.0f}) a bound of censoring "
+        f"of {max(round(count.number), 0)} records (standard error {count.noise:.0f}) a bound of censoring "
         "is infinite, or far beyond the outcome"
     )
     if unknown and never:

@@ -234,7 +234,7 @@ def interpolated_prior_on_data(unit, y):
     normal(pm.Interpolated("m", np.linspace(-3, 3, N), unit), y)
 
 
-@leak("prior")
+@leak("inner graph")
 def custom_prior_with_closure(x, y):
     def logp(value, mu):
         return -0.5 * (value - mu - pt.sum(x)) ** 2
@@ -564,7 +564,7 @@ def support_point_of_one_record(x, y):
     normal(m, y)
 
 
-@leak("transform")
+@leak("inner graph")
 def transform_bounds_of_data(y):
     m = pm.Flat(
         "m", transform=transforms.Interval(bounds_fn=lambda *args: (pt.min(y), pt.max(y))), initval=0.0
@@ -590,17 +590,17 @@ class _Shift(transforms.Transform):
         return pt.zeros_like(value)
 
 
-@leak("transform")
+@leak("inner graph")
 def transform_centred_at_mean(x, y):
     normal(pm.Normal("m", transform=_Shift(pt.mean(x))) * x, y)
 
 
-@leak("transform")
+@leak("inner graph")
 def transform_centred_at_a_record(x, y):
     normal(pm.Normal("m", transform=_Shift(pt.constant(x)[1])) * x, y)
 
 
-@leak("transform")
+@leak("inner graph")
 def transform_of_data_in_chain(x, y):
     m = pm.HalfNormal("m", transform=transforms.Chain([transforms.log, _Shift(pt.max(x))]))
     normal(m * x, y)
@@ -732,7 +732,7 @@ def negative_axis(XT, y):
     normal(pt.dot(slopes(), XT / pt.sum(XT, axis=-1, keepdims=True)), y)
 
 
-@leak("reduction")
+@leak("inner graph")
 def custom_logp_with_closure(x, y):
     def logp(value, m):
         return -0.5 * (value - m - pt.mean(x)) ** 2
