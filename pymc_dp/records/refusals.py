@@ -61,8 +61,8 @@ def refuse_shifted(label: str, other: str) -> ModelRefusedError:
 def refuse_inner(label: str) -> ModelRefusedError:
     """Build the error for records inside of an Op."""
     return ModelRefusedError(
-        f"The array {label!r} is inside of an operation (a function that a distribution or a transform was given, "
-        "an OpFromGraph, a scan).",
+        f"The array {label!r} is inside of an operation (a function that a distribution or transform was "
+        "given, an OpFromGraph, a scan).",
         "there it cannot be followed, and what is derived from it may depend on its values.",
         f"pass it as an argument, not from the surrounding code; if it holds no record: public=[{label!r}].",
     )
