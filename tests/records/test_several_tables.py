@@ -230,7 +230,7 @@ REFUSED = {
     prior_of_another: "The prior of 'b' reads private records",
     potential_of_another: "Potential 'c' reads private records",
     start_of_another: "initial value of 'b' reads private records",
-    closure_of_another: "'a' does not factorise.*of another table",
+    closure_of_another: "is inside of an operation",
     inner_graph_of_another: "is inside of an operation",
     effect_of_each_record_of_the_second: "'z' has an entry for each record",
     one_record_in_both: "views of one array",
