@@ -67,8 +67,8 @@ def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]
 
 def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
     found = (
-        f"of {max(round(count.number), 0)} records (standard error {count.noise:.0f}) a bound of censoring "
-        "is infinite, or far beyond the outcome"
+        f"of about {max(round(count.number), 0)} protected units (standard error {count.noise:.0f}) a bound "
+        "is infinite, missing or far beyond the outcome"
     )
     if unknown and never:
         return (
@@ -76,8 +76,10 @@ def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
             f"{', '.join(never)} cannot be compared in intervals (docs/likelihood)."
         )
     if unknown:
-        return f"{found}: taken as not known where the event was seen; times were compared in intervals."
-    return f"{found}: bounds were taken for known of all records."
+        return (
+            f"{found}: bounds were taken for unknown where the event was seen, times compared in intervals."
+        )
+    return f"{found}: bounds were taken for known of all records, times compared as a whole."
 
 
 class Public(NamedTuple):

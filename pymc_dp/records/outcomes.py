@@ -74,13 +74,10 @@ class Outcomes:
 
     def __call__(self, points: np.ndarray, twins: int, random: Randomness, each: Each = map) -> Found:
         """Read what was recorded, and draw as many twins of each; see `Twins`."""
-        return Found(*self.recorded(), *self._drawn(points, twins, random, each))
-
-    def recorded(self) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """Read what was recorded: outcomes, and bounds."""
         recorded = guarded(self._own, what="The observed values could not be read")
         own = dict(zip(self._outcomes, recorded, strict=False))
-        return own, dict(zip(self._bounds, recorded[len(own) :], strict=True))
+        bounds = dict(zip(self._bounds, recorded[len(own) :], strict=True))
+        return Found(own, bounds, *self._drawn(points, twins, random, each))
 
     @cached_property
     def _own(self) -> Function:

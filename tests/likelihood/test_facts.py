@@ -58,6 +58,8 @@ def test_every_fact_is_shown_or_travels(facts):
     assert facts.keys() == LikelihoodFacts.__annotations__.keys()
     assert forgotten(facts) == (set(), set())
     assert ELSEWHERE.keys() <= facts.keys()
+    for release in ("censoring", "fit"):
+        assert facts[release]["said"] in " ".join(write_report(facts, "numbers").split())
 
 
 def test_a_new_fact_that_nobody_reads_is_noticed(facts):

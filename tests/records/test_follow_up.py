@@ -19,6 +19,7 @@ from pymc_dp.likelihood.sources import RecordsHere, one_after_the_other
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
+from pymc_dp.records import twins as twins_module
 from pymc_dp.records.follow_up import _HAZARDS, FOR_INTERVALS, in_intervals, is_unknown
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.opaque import OpaqueModel
@@ -238,6 +239,15 @@ def test_which_outcomes_are_compared_in_intervals(name):
             check_generative(twins.unlike)
     else:
         check_generative(twins.unlike)
+
+
+def test_what_the_other_way_cannot_be_compared_with_is_refused_too(monkeypatch):
+    """Before anything is paid, when it is not known which way it will be."""
+    monkeypatch.setattr(
+        twins_module, "say_unlike", lambda opaque, bounds: {} if bounds else {"y": "so it is"}
+    )
+    assert model_of(MODELS["an array"][1]).twins.unlike == {"y": "so it is"}
+    assert model_of(MODELS["unknown"][1]).twins.unlike == {}
 
 
 @pytest.mark.parametrize("name", ["unknown", "containers"])
