@@ -20,7 +20,7 @@ from pymc_dp.likelihood.search import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_ledger
-from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts
+from pymc_dp.privacy.budget.known import AccuracyFacts, LikelihoodFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
@@ -166,7 +166,7 @@ class Opened(NamedTuple):
 
     def search(
         self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
-    ) -> tuple[Found, LastFacts]:
+    ) -> tuple[Found, AccuracyFacts]:
         """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
         measurements: AllSums
         if isinstance(self.records, Template):  # owners charge the call here
@@ -230,7 +230,7 @@ def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = 
 
 
 def _likelihood(
-    found: Found, last: LastFacts, opened: Opened, spending: Spending, debug_seed: int | None
+    found: Found, beside: AccuracyFacts, opened: Opened, spending: Spending, debug_seed: int | None
 ) -> Likelihood:
     records, part = opened.records, opened.part
     point, information = found.point, found.message.information
@@ -242,7 +242,7 @@ def _likelihood(
         for array in table.reading.public_arrays
     }
     facts: LikelihoodFacts = {
-        **last,
+        **beside,
         "neighboring_relation": spending.neighboring_relation,
         "is_private": spending.is_private,
         "delta": budget.delta,
@@ -257,7 +257,7 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, opened.prior, name_numbers(part.parts)),
+        "verdict": judge(found, opened.prior, name_numbers(part.parts), beside),
         "versions": versions(),
     }
     if isinstance(records, RecordsOfOwners):

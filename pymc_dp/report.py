@@ -7,7 +7,7 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
-from pymc_dp.likelihood.report import last_rows
+from pymc_dp.likelihood.report import accuracy_rows
 from pymc_dp.printing import html_terms
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
@@ -99,7 +99,7 @@ class PrivacyReport:
         yield "Proposal", facts["proposal"]
         yield from _verdict(facts)
         if facts["step"] == LIKELIHOOD:
-            yield from last_rows(facts)
+            yield from accuracy_rows(facts)
         if shares := ", ".join(f"{x:.3g}" for x in self.clip_fractions):
             yield "Clipped share", f"{shares} (noisy, one a chain)"
         if facts["is_private"]:

@@ -15,7 +15,7 @@ from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.search import Found, Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions
-from pymc_dp.privacy.budget.known import Censoring, Fit, LastFacts
+from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
 # Part of the budget for how many bounds of censoring are unknown, where arrays have them.
 _OF_BOUNDS = 0.03
@@ -42,7 +42,7 @@ def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, flo
     return {method: share for method, share in shares.items() if share > 0}
 
 
-def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]:
+def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, AccuracyFacts]:
     """Count unknown bounds of censoring, and choose how records are compared.
 
     In intervals they are compared right in any case, but less is known of them (docs/proofs/twins, section
@@ -56,11 +56,13 @@ def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, LastFacts]
     """
     count = measurements.count_unknown_bounds(_OF_BOUNDS)
     unknown = count.number > min(_NOISES * count.noise, _MOST * n) + _NEAR_ZERO * n
+    never = [name for name, fit in measurements.doubtful.items() if not fit]
     said: Censoring = {
         "unknown": count.number,
         "noise": count.noise,
         "in_intervals": unknown,
-        "said": _said(count, unknown, [name for name, fit in measurements.doubtful.items() if not fit]),
+        "in_doubt": unknown and bool(never),
+        "said": _said(count, unknown, never),
     }
     return (measurements if unknown else measurements.with_known_bounds), {"censoring": said}
 
@@ -103,9 +105,9 @@ class Public(NamedTuple):
     bounds: np.ndarray = UNBOUNDED
 
 
-def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> tuple[Found, LastFacts]:
+def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> tuple[Found, AccuracyFacts]:
     """What was found, and what other releases say: all of them, which are paid for."""
-    found, settled = [], LastFacts()
+    found, settled = [], AccuracyFacts()
     if measurements.doubtful:
         measurements, settled = _settle_bounds(measurements, n)
     for part in portions(measurements):

@@ -11,7 +11,7 @@ from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts, OwnersGuarantee, Verdict
+from pymc_dp.privacy.budget.known import AccuracyFacts, LikelihoodFacts, OwnersGuarantee, Verdict
 
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "
@@ -62,7 +62,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
-        *last_rows(facts),
+        *accuracy_rows(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
@@ -70,8 +70,8 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
     return "\n".join([title, "=" * len(title), *(line for row in rows for line in words.wrap(*row))])
 
 
-def last_rows(facts: LastFacts) -> list[tuple[str, str]]:
-    """What makes it right, and what the last releases say: rows of both reports."""
+def accuracy_rows(facts: AccuracyFacts) -> list[tuple[str, str]]:
+    """What makes it right, and what other releases say of that: rows of both reports."""
     censoring = [("Censoring", facts["censoring"]["said"])] if "censoring" in facts else []
     fit = [("Fit", facts["fit"]["said"])] if "fit" in facts else []
     return [("Right if", _RIGHT_IF), *censoring, *fit]
@@ -111,9 +111,13 @@ _AS_GOOD = 1.25
 _LITTLE = 0.7
 # One of which records tell next to nothing: more than this is left of the prior's standard deviation.
 _NOTHING = 0.95
+# Of all parameters, where many bounds are unknown and outcomes are not compared in intervals.
+_IN_DOUBT = "in doubt: see Censoring"
 
 
-def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
+def judge(
+    found: Found, prior: Normal, labels: list[str], beside: AccuracyFacts | None = None
+) -> dict[str, Verdict]:
     """What is known of each coordinate.
 
     Parameters
@@ -122,6 +126,8 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
     prior : Normal
         What the prior of the coordinates is like.
     labels : list of str
+    beside : AccuracyFacts, optional
+        What other releases say.
 
     Returns
     -------
@@ -133,13 +139,16 @@ def judge(found: Found, prior: Normal, labels: list[str]) -> dict[str, Verdict]:
     -----
     **Privacy.** Post-processing.
     """
+    censoring = (beside or {}).get("censoring")
     private = _deviations(found.message.information + prior.precision)
     without = _deviations(found.information + prior.precision)
     before = _deviations(prior.precision)
     verdicts: dict[str, Verdict] = {}
     for label, one, other, first in zip(labels, private, without, before, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
-        if of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
+        if censoring is not None and censoring["in_doubt"]:
+            said = _IN_DOUBT
+        elif of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
             said = "says little"
         elif of_prior > _NOTHING:
             said = "says little, with or without privacy"

@@ -9,7 +9,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.likelihood.draws import facts_of_draws, plan_of
 from pymc_dp.likelihood.report import write_report
-from pymc_dp.privacy.budget.known import LastFacts, LikelihoodFacts, OwnersGuarantee
+from pymc_dp.privacy.budget.known import AccuracyFacts, LikelihoodFacts, OwnersGuarantee
 
 #: Facts that only a saved likelihood has, and why.
 ELSEWHERE = {"rounds": "for those who study the search; what it cost is in `events`"}
@@ -43,14 +43,14 @@ def facts():
 
 
 def forgotten(facts):
-    """Facts, and facts of owners, that neither draws nor a report have; last releases are in the report."""
+    """Facts, and facts of owners, that neither draws nor a report have; other releases are in the report."""
     (owner,) = facts["owners"]
     owner = Noted(owner)
     known, shown = (Noted(facts | {"owners": [owner]}) for _ in range(2))
     released = {"variables": [], "coords": {}, "left_out_deterministics": []}
     facts_of_draws(SimpleNamespace(facts=known), plan_of(known, 4, 0, 1000), "call", released, {})
     write_report(shown, "numbers")
-    carried = known.read - LastFacts.__annotations__.keys()
+    carried = known.read - AccuracyFacts.__annotations__.keys()
     return {*known} - carried - shown.read - ELSEWHERE.keys(), {*owner} - owner.read
 
 
@@ -68,7 +68,7 @@ def test_a_new_fact_that_nobody_reads_is_noticed(facts):
     assert forgotten(facts | {"norm": 1.0, "owners": [owner]}) == ({"norm"}, {"colour"})
 
 
-def test_a_last_release_that_no_report_shows_is_noticed(facts, monkeypatch):
+def test_a_release_that_no_report_shows_is_noticed(facts, monkeypatch):
     """Control: it goes along with draws, which is not enough."""
-    monkeypatch.setattr("pymc_dp.likelihood.report.last_rows", lambda facts: [])
+    monkeypatch.setattr("pymc_dp.likelihood.report.accuracy_rows", lambda facts: [])
     assert forgotten(facts) == ({"censoring", "fit"}, set())

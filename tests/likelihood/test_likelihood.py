@@ -237,6 +237,10 @@ def test_verdicts_go_by_what_is_known_with_and_without_privacy():
     ]  # fmt: skip
     nothing = judge(Found(np.zeros(4), Message.nothing(4), [], [], without), prior, labels)
     assert {one["verdict"] for one in nothing.values()} == {"says little"}
+    for in_doubt in (True, False):
+        beside = {"censoring": {"in_doubt": in_doubt}}
+        said = judge(Found(np.zeros(4), message, [], [], without), prior, labels, beside)
+        assert ({one["verdict"] for one in said.values()} == {"in doubt: see Censoring"}) is in_doubt
 
 
 def released():

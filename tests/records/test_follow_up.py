@@ -387,8 +387,9 @@ def test_where_intervals_are_not_possible_it_is_said_that_the_posterior_is_wrong
         spending.pay()
     for unknown, fit in [(90, False), (90, True), (0, False)]:
         _, facts = _settle_bounds(Measurements(Doubtful(unknown, fit), spending), 100)
-        wrong = unknown and not fit
-        assert ("WRONG: outcomes of y cannot" in facts["censoring"]["said"]) is bool(wrong)
+        wrong = bool(unknown and not fit)
+        assert ("WRONG: outcomes of y cannot" in facts["censoring"]["said"]) is wrong
+        assert facts["censoring"]["in_doubt"] is wrong
 
 
 def test_a_missing_bound_is_as_good_as_an_infinite_one():

@@ -70,22 +70,23 @@ type PublicArray = tuple[str, list[int], str]
 
 
 class Censoring(TypedDict):
-    """Of how many records a bound of censoring is unknown, and what was done."""
+    """Of how many records a bound of censoring is unknown, and what was done: in doubt, if nothing can be."""
 
     unknown: float
     noise: float
     in_intervals: bool
+    in_doubt: bool
     said: str
 
 
-class LastFacts(TypedDict, total=False):
-    """What the first and the last releases of a likelihood say: see `pymc_dp.likelihood.releases`."""
+class AccuracyFacts(TypedDict, total=False):
+    """What releases beside the search say of its accuracy: see `pymc_dp.likelihood.releases`."""
 
     censoring: Censoring
     fit: Fit
 
 
-class SharedFacts(LastFacts):
+class SharedFacts(AccuracyFacts):
     """What a released likelihood and its draws have in common; n is None where it is private."""
 
     is_private: bool
