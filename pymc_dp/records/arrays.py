@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.replace import clone_replace
 from pytensor.graph.type import HasShape
 
 from pymc_dp.records import checks, graph, memory, refusals
-from pymc_dp.records.opaque import OpaqueModel, behind_shared, graphs_of
+from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.row_types import Mixed, Rows, RowType
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
@@ -125,9 +124,8 @@ class Arrays:
         """Arrays with an axis of records that a graph brings along."""
         return {leaf: self._type(leaf) for leaf in graph.data_leaves(outputs) if self.is_private(leaf)}
 
-    def hide_new(self, opaque: OpaqueModel, *groups: Mapping[str, Variable]) -> list[dict[str, Variable]]:
-        """Label arrays that densities brought along (a closure's), and put those of records out of sight."""
-        graphs = [v for group in groups for v in group.values()]
+    def label_new(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> None:
+        """Label arrays that densities brought along (a closure's); constants of records are refused."""
         known = {*opaque.original, *self.leaves.values()}
         leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
         new = [v for v in leaves if v not in known and _has_data(v)]
@@ -140,14 +138,11 @@ class Arrays:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
                 raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
-        hidden: dict[Variable, Variable] = {
-            leaf: behind_shared(leaf) for leaf in new if isinstance(leaf, Constant) and self.is_private(leaf)
-        }
-        self.brought = [label for label, leaf in self.leaves.items() if leaf in hidden]
-        opaque.original |= {shared: leaf for leaf, shared in hidden.items()}
-        opaque.original |= {leaf: leaf for leaf in new if leaf not in hidden and self.is_private(leaf)}
-        replaced = iter(clone_replace(graphs, hidden, rebuild_strict=False) if hidden else graphs)
-        return [{name: next(replaced) for name in group} for group in groups]
+        records = {leaf: leaf for leaf in new if self.is_private(leaf)}
+        self.brought = [
+            label for label, leaf in self.leaves.items() if leaf in records and isinstance(leaf, Constant)
+        ]
+        opaque.original |= records
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""

@@ -122,7 +122,7 @@ class _Reader:
         potentials = dict(zip(self.opaque.potentials, factors, strict=True))
         if not self._same_always([*densities.values(), *potentials.values()]):
             return found
-        densities, potentials = self.data.hide_new(self.opaque, densities, potentials)
+        self.data.label_new(self.opaque, [*densities.values(), *potentials.values()])
         self.data.check([*densities.values(), *potentials.values()], self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
