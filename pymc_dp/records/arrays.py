@@ -127,9 +127,10 @@ class Arrays:
     def label_new(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> None:
         """Label arrays that densities brought along (a closure's); constants of records are refused."""
         known = {*opaque.original, *self.leaves.values()}
-        leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
-        new = [v for v in leaves if v not in known and _has_data(v)]
-        self.inside.update(graph.inner_leaves(graphs))
+        brought = self.brought_by(opaque)
+        left = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
+        new = [v for v in dict.fromkeys([*brought, *left]) if v not in known and _has_data(v)]
+        self.inside.update(graph.inner_leaves(graphs), brought)
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
         named = [graph.leaf_value(leaf) for leaf in self.declared]
@@ -143,6 +144,14 @@ class Arrays:
             label for label, leaf in self.leaves.items() if leaf in records and isinstance(leaf, Constant)
         ]
         opaque.original |= records
+
+    def brought_by(self, opaque: OpaqueModel) -> list[Variable]:
+        """Arrays that functions brought along and that are not public, whether they are left or not."""
+        return [
+            v
+            for v in dict.fromkeys(opaque.brought)
+            if self.is_private(v) or np.size(graph.leaf_value(v)) > checks.SMALL
+        ]
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""

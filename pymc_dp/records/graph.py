@@ -33,12 +33,15 @@ _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, Speci
 type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
 
-def rebuilt(node, inputs: Sequence[Variable]) -> list[Variable]:
-    """Outputs of `node` for other inputs, whose static shapes may differ."""
+def rebuilt(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
+    """Outputs of `node` for other inputs, with the static shapes that follow from these."""
     if isinstance(node.op, SymbolicOp):
         out = node.op(*inputs)
         return list(out) if isinstance(out, list | tuple) else [out]
-    return node.clone_with_new_inputs(inputs, strict=False).outputs
+    outputs = node.op.make_node(*inputs).outputs
+    for new, old in zip(outputs, node.outputs, strict=True):
+        new.name = old.name
+    return outputs
 
 
 def rewritten(

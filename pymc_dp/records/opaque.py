@@ -1,6 +1,7 @@
 """A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
 
 from collections.abc import Collection, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 import pymc as pm
@@ -11,6 +12,7 @@ from pymc.initial_point import make_initial_point_expression
 from pymc.logprob.abstract import MeasurableOp
 from pymc.logprob.basic import transformed_conditional_logp
 from pymc.logprob.utils import replace_rvs_by_values
+from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
@@ -21,8 +23,13 @@ from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.graph import leaf_value, rewritten, storage
-from pymc_dp.records.refusals import refuse_constant_probabilities, refuse_discrete_bound
+from pymc_dp.records.brought import noting
+from pymc_dp.records.graph import flatten, leaf_value, rewritten, storage
+from pymc_dp.records.refusals import (
+    refuse_constant_probabilities,
+    refuse_discrete_bound,
+    refuse_shape_by_numbers,
+)
 
 
 class OpaqueModel:
@@ -47,6 +54,8 @@ class OpaqueModel:
         From the model's random variables to their clones.
     values : dict of Variable to Variable
         Of each clone.
+    brought : list of Constant
+        Arrays that functions of users bring along, into what is derived.
     """
 
     def __init__(
@@ -58,7 +67,8 @@ class OpaqueModel:
         hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = self._without_sparse_products(graphs_of(model), private)
-        clones = iter(rewritten(clone_replace(graphs, hidden), self._whatever_numbers))
+        # All that reads a constant is made anew: a shape may have been known by its numbers.
+        clones = iter(rewritten(graphs, self._whatever_numbers, dict(hidden)))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -70,6 +80,8 @@ class OpaqueModel:
             for rv, clone in self.rvs.items()
         }
         self.transforms = {clone: model.rvs_to_transforms.get(rv) for rv, clone in self.rvs.items()}
+        self.brought: list[Constant] = []
+        self._known = [*graphs_of(model), *self.rvs.values(), *self.values.values(), *outcomes.values()]
 
     @property
     def observed(self) -> dict[str, Variable]:
@@ -108,12 +120,17 @@ class OpaqueModel:
     def _log_densities(self, count: int) -> list[Variable]:
         """Of the first random variables, which depend on none of the others."""
         rvs = list(self.rvs.values())[:count]
-        return transformed_conditional_logp(
-            rvs,
-            rvs_to_values={rv: self.values[rv] for rv in rvs},
-            rvs_to_transforms={rv: self.transforms[rv] for rv in rvs},
-            jacobian=True,
-        )
+        with self.noting():
+            return transformed_conditional_logp(
+                rvs,
+                rvs_to_values={rv: self.values[rv] for rv in rvs},
+                rvs_to_transforms={rv: self.transforms[rv] for rv in rvs},
+                jacobian=True,
+            )
+
+    def noting(self) -> AbstractContextManager[None]:
+        """Note in `brought` what functions of users bring along in a block."""
+        return noting(self.brought, self._known)
 
     def _without_density(self, kind: str) -> ModelRefusedError:
         """Build the error for the first random variable that has no density."""
@@ -133,9 +150,12 @@ class OpaqueModel:
 
     def on_values(self, graphs: Sequence[Variable]) -> list[Variable]:
         """Rewrite graphs of random variables as graphs of their values."""
-        return list(
-            replace_rvs_by_values(list(graphs), rvs_to_values=self.values, rvs_to_transforms=self.transforms)
-        )
+        with self.noting():
+            return list(
+                replace_rvs_by_values(
+                    list(graphs), rvs_to_values=self.values, rvs_to_transforms=self.transforms
+                )
+            )
 
     def with_observed(self, graphs: Sequence[Variable]) -> list[Variable]:
         """Put the observed values in the place of observed variables; free variables stay what they are."""
@@ -151,12 +171,13 @@ class OpaqueModel:
             self.rvs[rv]: self.initial_values.get(rv, self._model.rvs_to_initial_values.get(rv))
             for rv in self._model.free_RVs
         }
-        return make_initial_point_expression(
-            free_rvs=free,
-            rvs_to_transforms=self.transforms,
-            initval_strategies=given,
-            return_transformed=True,
-        )
+        with self.noting():
+            return make_initial_point_expression(
+                free_rvs=free,
+                rvs_to_transforms=self.transforms,
+                initval_strategies=given,
+                return_transformed=True,
+            )
 
     def _whatever_numbers(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
         """Undo what PyMC does when a model is written because of the numbers that a constant array has.
@@ -166,14 +187,15 @@ class OpaqueModel:
         Raises
         ------
         ModelRefusedError
-            It decided of which type outcomes are, or may have divided rows of probabilities by their sums.
+            It decided of which type outcomes are, or may have divided rows of probabilities by their sums; or
+            a shape within a distribution is known by the numbers of an array.
         """
         if isinstance(node.op, CategoricalRV | MultinomialRV):
             constant = any(isinstance(self.original.get(v), Constant) for v in ancestors(inputs[-1:]))
             if constant and not self.random(inputs[-1:]):
                 raise refuse_constant_probabilities()
         if not isinstance(node.op, CensoredRV):
-            return None
+            return self._whatever_shapes(node, inputs)
         distribution, *bounds = inner = [one.type() for one in inputs]
         for k, given in enumerate(inputs[1:]):
             whole = isinstance(self.original.get(given), Constant) and given.type.dtype.startswith("float")
@@ -182,6 +204,17 @@ class OpaqueModel:
             if isinstance(given, Constant) and bool(np.all(given.data == (-np.inf, np.inf)[k])):
                 bounds[k] = distribution
         return [CensoredRV(inputs=inner, outputs=[pt.clip(distribution, *bounds)])(*inputs)]
+
+    def _whatever_shapes(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
+        """Look into an operation with a graph of its own, which has the shapes of what it was made of."""
+        if not isinstance(node.op, OpFromGraph) or isinstance(node.op, SymbolicOp):
+            return None
+        if not any(_is_less_known(*each) for each in zip(inputs, node.inputs, strict=True)):
+            return None
+        if isinstance(node.op, MeasurableOp):
+            raise refuse_shape_by_numbers()
+        inner = node.op.fgraph
+        return flatten(inner.bind(dict(zip(inner.inputs, inputs, strict=True))))
 
     def _without_sparse_products(
         self, graphs: Sequence[Variable], private: Collection[Variable]
@@ -221,6 +254,12 @@ def graphs_of(model: pm.Model) -> list[Variable]:
 
 def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
     return {rv: value for rv, value in model.rvs_to_initial_values.items() if isinstance(value, Variable)}
+
+
+def _is_less_known(new: Variable, old: Variable) -> bool:
+    """Whether some length that the type of a variable has is not that of another one."""
+    lengths = zip(getattr(new.type, "shape", ()), getattr(old.type, "shape", ()), strict=False)
+    return any(before is not None and now != before for now, before in lengths)
 
 
 def behind_shared(leaf: Variable) -> Variable:

@@ -196,9 +196,15 @@ class _Reader:
         return not changing
 
     def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
-        """The first type that is not public, mixed ones first; random variables count as public here."""
+        """The first type that is not public, mixed ones first; random variables count as public here.
+
+        What those are made from that the model does not declare is part of it: components, and their sizes.
+        """
         typing = self.typing.again()
         random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
+        declared = set(self.opaque.rvs.values())
+        parts = [v for rv in random if rv not in declared for v in rv.owner.inputs]
+        given = [*given, *(v for v in parts if isinstance(v.type, HasShape))]
         typing(given, {**sources, **random})
         types = [typing.of(v) for v in given]
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
@@ -242,6 +248,11 @@ class _Reader:
         except Exception as error:
             self.refuse(
                 refusals.refuse_start("the model", f"its graph cannot be made ({type(error).__name__})")
+            )
+            return
+        if not set(self.data.brought_by(self.opaque)) <= set(self.data.leaves.values()):
+            self.refuse(
+                refusals.refuse_start("the model", "a function that gives one reads an array of its own")
             )
             return
         typing = self.typing.again()

@@ -37,6 +37,15 @@ def refuse_constant_probabilities() -> ModelRefusedError:
     )
 
 
+def refuse_shape_by_numbers() -> ModelRefusedError:
+    """Build the error for a distribution that has a shape which was found from the numbers of an array."""
+    return ModelRefusedError(
+        "A distribution is made of arrays whose length is known by the numbers of an array of records.",
+        "how many records a mask takes is about each of them, and would be taken for public.",
+        "give the model every row, and masks as numbers that terms are multiplied by.",
+    )
+
+
 def refuse_view(label: str) -> ModelRefusedError:
     """Build the error for a part of the records under another name."""
     return ModelRefusedError(

@@ -97,7 +97,7 @@ REASONS: dict[str, str] = {
     "prior": "The (prior|initial value) of '\\w+' reads private records",
     "potential": "Potential '\\w+' reads private records",
     "initial value": "The initial value of '\\w+' reads private records",
-    "support point": "The initial value of '\\w+' reads private records",
+    "support point": "The initial value of (the model|'\\w+') reads private records",
     "transform": "The (prior|transform|initial value) of '\\w+' reads private records",
     "dims": "(prior of|[Dd]imension) '\\w+' reads private records",
     "observed": "'y' does not factorise.*(records|order)",
@@ -738,6 +738,67 @@ def custom_logp_with_closure(x, y):
         return -0.5 * (value - m - pt.mean(x)) ** 2
 
     pm.CustomDist("y", pm.Normal("m"), logp=logp, observed=y)
+
+
+@leak("inner graph")
+def custom_logp_whose_closure_is_simplified_away(x, y):
+    """The mean is a number when the density is derived."""
+
+    def logp(value, m):
+        law = pm.Censored.dist(pm.Normal.dist(m - pt.mean(x), 1.0, shape=N), lower=None, upper=3.0)
+        return pm.logp(law, value)
+
+    pm.CustomDist("y", pm.Normal("m"), logp=logp, observed=y)
+
+
+@leak("inner graph")
+def custom_logp_whose_graph_was_made_before(x, y):
+    mean = pt.as_tensor(x).mean()
+
+    def logp(value, m):
+        return pm.logp(pt.exp(pm.Normal.dist(m - mean, 1.0, shape=N)), pt.exp(value))
+
+    pm.CustomDist("y", pm.Normal("m"), logp=logp, observed=y)
+
+
+@leak("inner graph")
+def prior_whose_closure_is_simplified_away(x, y):
+    def logp(value):
+        return pm.logp(pt.exp(pm.Normal.dist(0.0, 1e-6) + pt.as_tensor(x).mean()), value)
+
+    normal(pm.CustomDist("m", logp=logp, support_point=lambda *_: pt.as_tensor(1.0)), y)
+
+
+@leak("support point")
+def support_point_whose_closure_is_simplified_away(x, y):
+    def support_point(rv, size, *parameters):
+        return pm.logp(pt.exp(pm.Normal.dist(0.0, 1.0) + pt.as_tensor(x).mean()), 1.5)
+
+    normal(pm.CustomDist("m", logp=lambda value: -(value**2), support_point=support_point), y)
+
+
+@leak("mask")
+def length_by_a_mask_in_a_component(treated, x, y):
+    """Its type has the number of records that a constant takes."""
+    law = pm.Normal.dist(pm.Normal("m") * pt.as_tensor(x)[pt.as_tensor(treated)].shape[0] * pt.ones(N), 1.0)
+    pm.Censored("y", law, lower=None, upper=50.0, observed=y)
+
+
+@leak("mask")
+def length_by_a_mask_in_a_mixture(treated, x, y):
+    number = pt.as_tensor(x)[pt.as_tensor(treated)].shape[0]
+    components = [pm.Normal.dist(pm.Normal("m") * number, 1.0, shape=N), pm.Normal.dist(0, 5.0, shape=N)]
+    pm.Mixture("y", pm.Dirichlet("w", np.ones(2)), components, observed=y)
+
+
+@leak("reduction")
+def length_of_a_draw_by_a_mask(treated, y):
+    normal(pm.Normal("m") * pm.Normal.dist(0, 1, size=pt.as_tensor(treated).sum()).shape[0], y)
+
+
+@leak("mask")
+def length_of_a_draw_of_masked_records(treated, x, y):
+    normal(pm.Normal("m") * pm.Normal.dist(pt.as_tensor(x)[pt.as_tensor(treated)], 1).shape[0], y)
 
 
 @leak("reduction")
