@@ -2,7 +2,10 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
+from pytensor.graph.basic import Apply
+from pytensor.tensor.rewriting.basic import unconditional_constant_folding
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.model import RecordModel
@@ -58,7 +61,52 @@ def truncated(upper):
 
 
 def test_an_array_that_a_function_of_a_density_brings_along_is_refused():
-    """But one that PyMC leaves out as it is infinite everywhere: docs/limits."""
-    with pytest.raises(ModelRefusedError, match="is inside of an operation"):
-        RecordModel(truncated(np.where(np.arange(N) == 7, 9.0, np.inf)), verify=False)
+    """Also one that PyMC leaves out as it is infinite everywhere."""
+    for bounds in (np.where(np.arange(N) == 7, 9.0, np.inf), np.full(N, np.inf)):
+        with pytest.raises(ModelRefusedError, match=r"'density\.array_1' is inside of an operation"):
+            RecordModel(truncated(bounds), verify=False)
     assert RecordModel(truncated(9.0), verify=False).n == N
+
+
+def simplified(of):
+    """A density that simplifies the graph of another law, in which a number is computed of an array."""
+
+    def logp(value, mean, spread):
+        return pm.logp(pt.exp(pm.Normal.dist(mean + of(), spread, shape=N)), value)
+
+    with pm.Model() as model:
+        pm.CustomDist("y", pm.Normal("a"), pm.HalfNormal("s"), logp=logp, observed=np.exp(X))
+    return model
+
+
+def test_nothing_has_to_be_left_of_an_array_to_be_refused():
+    """A part of the rows as well. Not what is small, as everywhere, nor what PyTensor computes itself."""
+    copied = np.arange(0.0, 35.0)
+    for array, why in [(X, "is inside of an operation"), (copied, "with 35 entries")]:
+        with pytest.raises(ModelRefusedError, match=why):
+            RecordModel(simplified(lambda array=array: pt.as_tensor(array).mean()), verify=False)
+    for public in (lambda: pt.as_tensor(copied[:20]).mean(), lambda: pt.arange(N).mean()):
+        assert RecordModel(simplified(public), verify=False).n == N
+    knots = RecordModel(simplified(lambda: pt.as_tensor(copied).mean()), verify=False, public=[copied])
+    assert knots.n == N
+
+
+def test_pytensor_is_as_it_was():
+    """What notes arrays is in the place of PyTensor's own functions for a while."""
+    before = Apply.__init__, unconditional_constant_folding.fn
+    with pytest.raises(ModelRefusedError):
+        RecordModel(simplified(lambda: pt.as_tensor(X).mean()), verify=False)
+    assert before == (Apply.__init__, unconditional_constant_folding.fn)
+
+
+def test_a_shape_that_is_known_by_an_array_does_not_stay():
+    """Control: PyTensor knows it."""
+    mask = np.arange(N) < 20
+    with pm.Model() as model:
+        a = pm.Normal("a")
+        chosen = pm.Deterministic("chosen", a * pt.as_tensor(X)[pt.as_tensor(mask)])
+        pm.Normal("y", a, 1, observed=X)
+    assert chosen.type.shape == (20,)
+    records = RecordModel(model, verify=False)
+    assert records.reading.opaque.deterministics["chosen"].type.shape == (None,)
+    assert "chosen" in records.reading.left_out
