@@ -32,8 +32,9 @@ _LEAST_LEVEL = 0.2
 OTHERWISE = 4.0
 #: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
 RIDGE = 1e-4
-# Power of the known part of what groups have in common: a metric that goes by noise is worse than none.
-_SURE = 4
+# Power of the known part of what groups have in common. A metric that goes by noise is worse than none; but beside
+# a covariate that is far from zero nearly all has to be in it, or what is left of a ridge is not seen.
+_SURE = 1
 
 
 class Spreads:

@@ -140,18 +140,23 @@ def test_a_search_whose_records_still_pull_says_nothing():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_of_a_rare_mark_whose_records_still_pull_nothing_is_said():
-    """2% of the records have it, and its coefficient is five times the noise: six sd off, and "usable"."""
+    """2% of the records have it, and its coefficient is five times the noise: six sd off, and "usable".
+
+    Of 84 seeds four are off still (docs, limits): of these six one.
+    """
     rng, truth = np.random.default_rng(4), np.array([-0.5, -2.1, 1.4, 1.5])
     mark, x = rng.random(5000) < 0.02, rng.normal(size=(5000, 2))
     rows = np.c_[np.ones(5000), mark, x]
     with pm.Model() as model:
         mean = rows @ pm.Normal("b", 0, 2, shape=4)
         pm.Normal("y", mean, pm.HalfNormal("s", 2), observed=rng.normal(rows @ truth, 0.4))
-    for seed in (1, 4, 5):
+    off = 0
+    for seed in range(6):
         likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
         covariance = np.linalg.inv(likelihood.information + np.diag([0.25, 0.25, 0.25, 0.25, 1.0]))
         found = covariance @ (likelihood.information @ likelihood.point + likelihood.gradient)
-        assert np.all(np.abs(found[:4] - truth) < 4 * np.sqrt(np.diag(covariance)[:4]))
+        off += np.any(np.abs(found[:4] - truth) > 4 * np.sqrt(np.diag(covariance)[:4]))
+    assert off <= 1
 
 
 @pytest.mark.slow
@@ -222,6 +227,42 @@ def test_a_covariate_far_from_zero_is_no_ridge_that_is_not_seen(n):
     """
     z, _ = of_design("calendar year, not centred", n, 4)
     assert np.abs(z).max() < 4
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+@pytest.mark.parametrize(("K", "law"), [(2, "logistic"), (6, "normal")])
+def test_levels_of_groups_beside_a_covariate_that_is_far_from_zero(K, law):
+    """Heights of 170 give or take 10, and widths of 26 give or take 2: slopes were up to 16 sd off, and "usable"."""
+    mean, spread = {"logistic": (170, 10), "normal": (26, 2)}[law]
+    for seed in range(3):
+        rng = np.random.default_rng(1000 + seed)
+        x, group = rng.normal(mean, spread, 2_500), rng.integers(K, size=2_500)
+        slope = 0.5 / spread
+        levels = np.resize([0.1, -0.3, 0.2, -0.1, 0, 0.3], K) - slope * mean
+        eta = levels[group] + slope * x
+        with pm.Model() as model:
+            expected = pm.Normal("a", 0, 10, shape=K)[group] + pm.Normal("b", 0, 1) * x
+            if law == "normal":
+                pm.Normal("y", expected, pm.HalfNormal("s", 2), observed=rng.normal(eta, 1))
+            else:
+                outcomes = (rng.random(2_500) < 1 / (1 + np.exp(-eta))).astype(int)
+                pm.Bernoulli("y", logit_p=expected, observed=outcomes)
+        likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
+        truth = np.append(levels, slope)
+        covariance = np.linalg.inv(likelihood.information)[: K + 1, : K + 1]
+        found = np.linalg.solve(likelihood.information, likelihood.gradient)
+        apart = (likelihood.point + found)[: K + 1] - truth
+        assert apart @ np.linalg.solve(covariance, apart) < 40  # of K + 1: with 2e-7 at most above it
+        assert likelihood.facts["verdict"]["b"]["wider"] < 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_wide_priors_are_no_reason_to_say_nothing():
+    """Steps went by noise, as far as N(0, 100^2) has it: of ten data sets one said something."""
+    _, nothing = of_design("priors N(0, 100²)", 1_000, 5)
+    assert nothing <= 1
 
 
 @pytest.mark.slow
