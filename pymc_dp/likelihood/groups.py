@@ -32,9 +32,6 @@ _LEAST_LEVEL = 0.2
 OTHERWISE = 4.0
 #: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
 RIDGE = 1e-4
-# Power of the known part of what groups have in common. A metric that goes by noise is worse than none; but beside
-# a covariate that is far from zero nearly all has to be in it, or what is left of a ridge is not seen.
-_SURE = 1
 
 
 class Spreads:
@@ -213,7 +210,7 @@ class Alike:
             within = within + alone * together * within.sum(0) / (1 - (together * alone).sum(0))
             found = (within * units).sum(0)
             precision = 1 / (self._variances[k] + change**2) + found
-            self.known[beside] = (found / precision) ** _SURE
+            self.known[beside] = found / precision
             mean[beside] += units * (within * (seen.mean[beside] - mean[beside])).sum(0) / precision
             unlike = _unlike(seen.mean[beside] / units, noise / units**2, before.variance[beside] / units**2)
             most = unlike * units**2

@@ -23,8 +23,8 @@ from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach
 from pymc_dp.likelihood.slopes import Slopes
 
-# A step is shortened where what is believed is uncertain by more than this, in units of what one record tells:
-# it would go by noise, to where no record tells anything.
+# A step is shortened where what is believed is uncertain by more than this, in units of what one record
+# tells: it would go by noise, to where no record tells anything.
 _TRUSTED = 1.0
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05

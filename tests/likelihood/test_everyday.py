@@ -233,7 +233,7 @@ def test_a_covariate_far_from_zero_is_no_ridge_that_is_not_seen(n):
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 @pytest.mark.parametrize(("K", "law"), [(2, "logistic"), (6, "normal")])
 def test_levels_of_groups_beside_a_covariate_that_is_far_from_zero(K, law):
-    """Heights of 170 give or take 10, and widths of 26 give or take 2: slopes were up to 16 sd off, and "usable"."""
+    """Heights of 170 +- 10, and widths of 26 +- 2: slopes were up to 16 sd off, and "usable"."""
     mean, spread = {"logistic": (170, 10), "normal": (26, 2)}[law]
     for seed in range(3):
         rng = np.random.default_rng(1000 + seed)
