@@ -169,11 +169,6 @@ class Round:
         slopes = np.einsum("k,kij->ij", self.weights, self.slopes)
         return symmetric(self.back @ slopes @ self.back.T)
 
-    @property
-    def of_one(self) -> np.ndarray:
-        """What one record tells of all coordinates: shape (p, p)."""
-        return self.mean / self.touched.max()
-
     def squares(self, spread: np.ndarray) -> np.ndarray:
         """Squared distances that the records of each coordinate see, for each draw: shape (m, p).
 

@@ -9,6 +9,8 @@ from pymc.distributions.mixture import MixtureRV
 from pymc.distributions.truncated import TruncatedRV
 from pytensor.graph.basic import Variable
 
+from pymc_dp.likelihood.mixtures import inverse
+
 #: Longest step, in units of what one record tells.
 LONGEST_STEP = 2.5
 # The same of a mixture. Its likelihood has several modes: a component that a step throws out of all records
@@ -17,6 +19,9 @@ _OF_MIXTURES = 0.15
 # The same of a truncated law, whose mean and spread are on a ridge: far out a step along it seems short.
 _OF_TRUNCATED = 0.4
 
+# Where what is believed is uncertain by more than this, in units of what one record tells, a step would go by
+# noise, to where no record tells anything.
+_TRUSTED = 1.0
 # From this part of what all records can pull with they are all on one side: the score then says in which
 # direction the parameters are and not how far, however precise it is.
 _FROM = 0.5
@@ -42,6 +47,26 @@ def longest_step(observed: Iterable[Variable]) -> float:
         elif isinstance(law, TruncatedNormalRV | TruncatedRV):
             longest = min(longest, _OF_TRUNCATED)
     return longest
+
+
+def shortened(way: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> np.ndarray:
+    """A way (p,) to what is believed, shorter where that is uncertain.
+
+    Parameters
+    ----------
+    way : ndarray, shape (p,)
+    covariance : ndarray, shape (p, p)
+        Of what is believed.
+    of_one : ndarray, shape (p, p)
+        What one record tells.
+
+    Notes
+    -----
+    The mean of what is believed and of a normal law around the point (Levenberg 1944, A method for the
+    solution of certain non-linear problems in least squares).
+    """
+    known = inverse(covariance)
+    return np.linalg.solve(known + of_one / _TRUSTED**2, known @ way)
 
 
 class Reach:

@@ -20,12 +20,9 @@ from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach
+from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
 from pymc_dp.likelihood.slopes import Slopes
 
-# A step is shortened where what is believed is uncertain by more than this, in units of what one record
-# tells: it would go by noise, to where no record tells anything.
-_TRUSTED = 1.0
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
 _FAR = 1.2  # after a step that is longer, scales are counted again
@@ -295,9 +292,8 @@ class Search:
 
     def _move(self) -> float:
         """Go to what is believed, not too far; the length of the step before it was shortened."""
-        one, known = self.rounds[-1], inverse(self._learnt.covariance)
-        way = known @ (self._learnt.mean - self._point)
-        step = self._near_zero.step(np.linalg.solve(known + one.of_one / _TRUSTED**2, way))
+        one, way = self.rounds[-1], self._learnt.mean - self._point
+        step = self._near_zero.step(shortened(way, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
         step = min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score

@@ -38,10 +38,7 @@ def rebuilt(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
     if isinstance(node.op, SymbolicOp):
         out = node.op(*inputs)
         return list(out) if isinstance(out, list | tuple) else [out]
-    outputs = node.op.make_node(*inputs).outputs
-    for new, old in zip(outputs, node.outputs, strict=True):
-        new.name = old.name
-    return outputs
+    return node.op.make_node(*inputs).outputs
 
 
 def rewritten(

@@ -94,8 +94,13 @@ class OpaqueModel:
         return {rv.name: self.rvs[rv] for rv in self._model.free_RVs}
 
     def given(self, rv: Variable) -> list[Variable]:
-        """What a random variable is made from, observed variables by their values, without random streams."""
-        inputs = [v for v in rv.owner.inputs if isinstance(v.type, HasShape)]
+        """What a random variable is made from, with its components, which the model does not declare.
+
+        Observed variables by their values, without random streams.
+        """
+        declared = set(self.rvs.values())
+        parts = [rv, *(v for v in self.random(rv.owner.inputs) if v not in declared)]
+        inputs = [v for part in parts for v in part.owner.inputs if isinstance(v.type, HasShape)]
         return self.with_observed([*inputs, self.values[rv]])
 
     def random(self, outputs: Sequence[Variable]) -> list[Variable]:

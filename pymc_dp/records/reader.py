@@ -99,8 +99,6 @@ class _Reader:
         self.typing = Typing(self.n_rows, of_rows, trusted_ops, self._private_lengths(relation, of_rows))
         self.found = Reading(self.n_rows, self.data, self.opaque, self.typing)
 
-    # the model
-
     def _private_lengths(self, relation: str, of_rows: str) -> list[Variable]:
         """Dimensions as long as there are records, or rows of persons, where that number is private."""
         private = {self.n_rows} if of_rows == "add_remove" else set()
@@ -140,8 +138,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         for condition in conditions:
-            kept = self.typing.of(condition) is PUBLIC
-            (found.conditions if kept else found.stripped).append(condition)
+            (found.conditions if self.typing.of(condition) is PUBLIC else found.stripped).append(condition)
         self._start(sources)
         self._deterministics(sources)
         self._dims(sources)
@@ -196,15 +193,9 @@ class _Reader:
         return not changing
 
     def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
-        """The first type that is not public, mixed ones first; random variables count as public here.
-
-        What those are made from that the model does not declare is part of it: components, and their sizes.
-        """
+        """The first type that is not public, mixed ones first; random variables count as public here."""
         typing = self.typing.again()
         random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
-        declared = set(self.opaque.rvs.values())
-        parts = [v for rv in random if rv not in declared for v in rv.owner.inputs]
-        given = [*given, *(v for v in parts if isinstance(v.type, HasShape))]
         typing(given, {**sources, **random})
         types = [typing.of(v) for v in given]
         mixed = next((t for t in types if isinstance(t, Mixed)), None)
@@ -251,9 +242,7 @@ class _Reader:
             )
             return
         if not set(self.data.brought_by(self.opaque)) <= set(self.data.leaves.values()):
-            self.refuse(
-                refusals.refuse_start("the model", "a function that gives one reads an array of its own")
-            )
+            self.refuse(refusals.refuse_start_of_arrays())
             return
         typing = self.typing.again()
         typing(start, {**sources, **self.data.others(start)})

@@ -119,6 +119,11 @@ def refuse_start(name: str, why: str) -> ModelRefusedError:
     )
 
 
+def refuse_start_of_arrays() -> ModelRefusedError:
+    """Build the error for an initial value that is made of an array which a function brings along."""
+    return refuse_start("the model", "a function that gives one reads an array of its own")
+
+
 def refuse_dim(name: str, why: str) -> ModelRefusedError:
     """Build the error for a dimension whose length is computed from records."""
     return ModelRefusedError(
