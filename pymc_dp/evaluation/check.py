@@ -72,7 +72,10 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
         raise _refusal(name, "is a mixture, censored, or made by other operations")
     whole = rv.type.dtype.startswith(("int", "uint", "bool"))
     try:
-        cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, pt.sub(value, 1))] if whole else [])
+        with opaque.noting():
+            cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, pt.sub(value, 1))] if whole else [])
+        if reading.data.unknown(opaque):
+            raise ValueError("a function reads an array of its own")
         flat = graph.flatten(opaque.on_values(cdfs))
     except Exception as error:
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None

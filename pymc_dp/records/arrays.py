@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
+from pytensor.tensor.shape import Shape, Shape_i
 
 from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
@@ -129,6 +131,8 @@ class Arrays:
         known = {*opaque.original, *self.leaves.values()}
         brought = self.brought_by(opaque)
         left = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
+        # The model's own arrays of records are no constants here: a function has taken such a one along.
+        taken = {v for v in [*brought, *left] if isinstance(v, Constant) and v not in opaque.original}
         new = [v for v in dict.fromkeys([*brought, *left]) if v not in known and _has_data(v)]
         self.inside.update(graph.inner_leaves(graphs), brought)
         for k, leaf in enumerate(new):
@@ -139,19 +143,29 @@ class Arrays:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
                 raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
-        records = {leaf: leaf for leaf in new if self.is_private(leaf)}
         self.brought = [
-            label for label, leaf in self.leaves.items() if leaf in records and isinstance(leaf, Constant)
+            label for label, leaf in self.leaves.items() if leaf in taken and self.is_private(leaf)
         ]
-        opaque.original |= records
+        opaque.original |= {leaf: leaf for leaf in new if self.is_private(leaf)}
 
     def brought_by(self, opaque: OpaqueModel) -> list[Variable]:
-        """Arrays that functions brought along and that are not public, whether they are left or not."""
-        return [
-            v
-            for v in dict.fromkeys(opaque.brought)
-            if self.is_private(v) or np.size(graph.leaf_value(v)) > checks.SMALL
-        ]
+        """Arrays that functions brought along and that are not public, whether they are left or not.
+
+        Also small ones that are a part of the records.
+        """
+        rows = [graph.leaf_value(v) for v in self.leaves.values() if self.is_private(v)]
+        found: list[Variable] = []
+        for v in dict.fromkeys(opaque.brought):
+            value = graph.leaf_value(v)
+            large = self.is_private(v) or np.size(value) > checks.SMALL
+            if large or any(memory.shared(value, row) for row in rows):
+                found.append(v)
+        return found
+
+    def unknown(self, opaque: OpaqueModel) -> list[Variable]:
+        """Arrays that a function of an initial value or a distribution function brought along: not public."""
+        known = self.declared | {v for v in self.leaves.values() if not self.is_private(v)}
+        return [v for v in self.brought_by(opaque) if v not in known]
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
@@ -182,7 +196,7 @@ class Arrays:
 
     def check(self, densities: Sequence[Variable], refuse: checks.Refuse) -> None:
         """Refuse arrays that may hold records, but not one entry a record."""
-        read = self._read(densities)
+        read = _with_entries([*graphs_of(self.model), *densities]) | self.inside
         rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
         observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
         for label, leaf in self.leaves.items():
@@ -249,6 +263,15 @@ class Arrays:
                 kind = DECLARED if leaf in self.declared else PRIVATE if self.is_private(leaf) else TAKEN
                 found.append(Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf)))
         return found
+
+
+def _with_entries(outputs: Sequence[Variable]) -> set[Variable]:
+    """All variables whose entries count, also as a size; not those of which a shape alone is read."""
+    read = set(outputs)
+    for node in reversed(list(toposort(list(outputs)))):
+        if not read.isdisjoint(node.outputs) and not isinstance(node.op, Shape | Shape_i):
+            read.update(node.inputs)
+    return read
 
 
 def _has_data(leaf: Variable) -> bool:

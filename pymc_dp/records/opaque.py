@@ -81,7 +81,9 @@ class OpaqueModel:
         }
         self.transforms = {clone: model.rvs_to_transforms.get(rv) for rv, clone in self.rvs.items()}
         self.brought: list[Constant] = []
-        self._known = [*graphs_of(model), *self.rvs.values(), *self.values.values(), *outcomes.values()]
+        self._known = [*self.rvs.values(), *self.values.values(), *outcomes.values(), *self.lengths.values()]
+        self._known += [*self.deterministics.values(), *self.potentials.values()]
+        self._known += self.initial_values.values()
 
     @property
     def observed(self) -> dict[str, Variable]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 from scipy import stats
 
@@ -182,6 +183,24 @@ def test_what_has_no_distribution_function_is_refused():
         pm.MvNormal("y", pm.Normal("m", shape=2), np.eye(2), observed=np.stack([y, y], axis=1))
     with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
         distribution_functions(RecordModel(model), "y")
+
+
+def test_a_distribution_function_that_brings_an_array_along_is_refused():
+    """Of which nothing may be left, where it simplifies. Control: without it."""
+    x, y = data()
+
+    def records(own):
+        def logcdf(value, mean):
+            return pm.logcdf(pt.exp(pm.Normal.dist(mean + own(), 1.0)), pt.exp(value))
+
+        with pm.Model() as model:
+            law = {"logp": lambda value, mean: -0.5 * (value - mean) ** 2, "logcdf": logcdf}
+            pm.CustomDist("y", pm.Normal("m") * x, **law, observed=y)
+        return RecordModel(model)
+
+    with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
+        distribution_functions(records(lambda: pt.as_tensor(x.copy()).mean()), "y")
+    assert distribution_functions(records(lambda: pt.as_tensor(0.5)), "y")
 
 
 def test_arguments_that_are_no_numbers_and_simulated_data_that_need_no_delta():

@@ -801,6 +801,60 @@ def length_of_a_draw_of_masked_records(treated, x, y):
     normal(pm.Normal("m") * pm.Normal.dist(pt.as_tensor(x)[pt.as_tensor(treated)], 1).shape[0], y)
 
 
+@leak("inner graph")
+def custom_logp_whose_closure_is_an_array_of_the_model(x, y):
+    """Which stands behind a shared variable elsewhere."""
+    column = pt.as_tensor(x)
+
+    def logp(value, m):
+        return -0.5 * (value - m - column.mean()) ** 2
+
+    pm.CustomDist("y", pm.Normal("m") * column, logp=logp, observed=y)
+
+
+@leak("inner graph")
+def custom_logp_that_simplifies_an_array_of_the_model(x, y):
+    column = pt.as_tensor(x)
+
+    def logp(value, m):
+        return pm.logp(pt.exp(pm.Normal.dist(m - column.mean(), 1.0, shape=N)), pt.exp(value))
+
+    pm.CustomDist("y", pm.Normal("m") * column, logp=logp, observed=y)
+
+
+@leak("inner graph")
+def prior_that_simplifies_an_array_of_the_model(x, y):
+    column = pt.as_tensor(x)
+
+    def logp(value):
+        return pm.logp(pt.exp(pm.Normal.dist(column.mean(), 1.0)), pt.exp(value))
+
+    normal(pm.CustomDist("m", logp=logp, support_point=lambda *_: pt.as_tensor(1.0)) * column, y)
+
+
+@leak("inner graph")
+def custom_logp_with_an_array_in_an_op_that_was_compiled(x, y):
+    """A compiled Op is simplified without a node that reads the array."""
+    given = pt.dscalar()
+    mean = OpFromGraph([given], [given * pt.as_tensor(x).mean()])(pt.constant(1.0, dtype="float64"))
+    mean.eval()
+
+    def logp(value, m):
+        return pm.logp(pt.exp(pm.Normal.dist(m - mean, 1.0, shape=N)), pt.exp(value))
+
+    pm.CustomDist("y", pm.Normal("m"), logp=logp, observed=y)
+
+
+@leak("inner graph or view")
+def custom_logp_that_simplifies_a_part_of_the_records(x, y):
+    column = pt.as_tensor(x)
+
+    def logp(value, m):
+        return pm.logp(pt.exp(pm.Normal.dist(m - pt.as_tensor(x[5:9]).mean(), 1.0, shape=N)), pt.exp(value))
+
+    pm.CustomDist("y", pm.Normal("m") * column, logp=logp, observed=y)
+
+
 @leak("reduction")
 def custom_logp_of_value(y):
     def logp(value, m):
