@@ -185,6 +185,7 @@ def test_what_has_no_distribution_function_is_refused():
         distribution_functions(RecordModel(model), "y")
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of PyMC: it derives without a shape
 def test_a_distribution_function_that_brings_an_array_along_is_refused():
     """Of which nothing may be left, where it simplifies. Control: without it."""
     x, y = data()
