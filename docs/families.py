@@ -68,7 +68,7 @@ DESIGNS = {
     "coverage 90": "90% intervals that cover",
     "largest z": "largest z",
     "sd ratio": "width / non-private",
-    "says little": "data sets of 12 of which little is said",
+    "says little": "data sets of 10 of which little is said",
 }
 WRONG = {
     "model": "model",
