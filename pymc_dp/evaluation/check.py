@@ -74,7 +74,7 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     try:
         with opaque.noting():
             cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, pt.sub(value, 1))] if whole else [])
-        if reading.data.unknown(opaque):
+        if reading.data.records_brought_by(opaque):
             raise ValueError("a function reads an array of its own")
         flat = graph.flatten(opaque.on_values(cdfs))
     except Exception as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.tensor.shape import Shape, Shape_i
@@ -82,7 +82,6 @@ class Arrays:
         self.leaves: dict[str, Variable] = {}
         self._label_all()
         self.inside = set(graph.inner_leaves(graphs_of(model)))
-        self.brought: list[str] = []
         self.declared: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
         self._pending = [given for given in public if not self._declare(given)]
@@ -115,7 +114,7 @@ class Arrays:
         return Rows(graph.axes_of_length(leaf, self.n_rows)[0])
 
     def is_hidden(self, leaf: Variable) -> bool:
-        """Whether a leaf holds records inside of an Op, where it can be folded and not put out of sight."""
+        """Whether a leaf holds records inside of an Op, or of what a function makes: it cannot be hidden."""
         return leaf in self.inside and self.is_private(leaf)
 
     def private(self) -> list[Variable]:
@@ -131,8 +130,6 @@ class Arrays:
         known = {*opaque.original, *self.leaves.values()}
         brought = self.brought_by(opaque)
         left = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
-        # The model's own arrays of records are no constants here: a function has taken such a one along.
-        taken = {v for v in [*brought, *left] if isinstance(v, Constant) and v not in opaque.original}
         new = [v for v in dict.fromkeys([*brought, *left]) if v not in known and _has_data(v)]
         self.inside.update(graph.inner_leaves(graphs), brought)
         for k, leaf in enumerate(new):
@@ -143,29 +140,22 @@ class Arrays:
             if not self._declare(given):
                 what = repr(given) if isinstance(given, str) else "an array"
                 raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
-        self.brought = [
-            label for label, leaf in self.leaves.items() if leaf in taken and self.is_private(leaf)
-        ]
         opaque.original |= {leaf: leaf for leaf in new if self.is_private(leaf)}
 
     def brought_by(self, opaque: OpaqueModel) -> list[Variable]:
-        """Arrays that functions brought along and that are not public, whether they are left or not.
+        """Arrays that functions brought along and that are not public, whether they are left or not."""
+        records = self.records_brought_by(opaque)
+        brought = dict.fromkeys(opaque.brought)
+        return [v for v in brought if v in records or np.size(graph.leaf_value(v)) > checks.SMALL]
 
-        Also small ones that are a part of the records.
-        """
+    def records_brought_by(self, opaque: OpaqueModel) -> list[Variable]:
+        """Those of records, or of a part of them."""
         rows = [graph.leaf_value(v) for v in self.leaves.values() if self.is_private(v)]
-        found: list[Variable] = []
-        for v in dict.fromkeys(opaque.brought):
-            value = graph.leaf_value(v)
-            large = self.is_private(v) or np.size(value) > checks.SMALL
-            if large or any(memory.shared(value, row) for row in rows):
-                found.append(v)
-        return found
-
-    def unknown(self, opaque: OpaqueModel) -> list[Variable]:
-        """Arrays that a function of an initial value or a distribution function brought along: not public."""
-        known = self.declared | {v for v in self.leaves.values() if not self.is_private(v)}
-        return [v for v in self.brought_by(opaque) if v not in known]
+        return [
+            v
+            for v in dict.fromkeys(opaque.brought)
+            if self.is_private(v) or any(memory.shared(graph.leaf_value(v), row) for row in rows)
+        ]
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
@@ -203,7 +193,7 @@ class Arrays:
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
                 refuse(refusals.refuse_public_observed(label))
-            if self.is_hidden(leaf) or label in self.brought:
+            if self.is_hidden(leaf):
                 refuse(refusals.refuse_inner(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue

@@ -37,7 +37,8 @@ def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[Non
     """
     me = get_ident()  # other threads create nodes as well
     nodes, folds = cast(Any, Apply), cast(Any, unconditional_constant_folding)
-    create, fold = nodes.__init__, folds.fn
+    create: Any = None
+    fold: Any = None
     seen = set(ancestors(list(known)))
     numbers = {id(v.data) for v in seen if isinstance(v, Constant)}
 
@@ -65,7 +66,8 @@ def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[Non
         return computed
 
     with _DERIVING:
-        nodes.__init__, folds.fn = creating, folding
+        create, nodes.__init__ = nodes.__init__, creating
+        fold, folds.fn = folds.fn, folding
         try:
             yield
         finally:

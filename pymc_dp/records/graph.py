@@ -16,6 +16,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors, toposort
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
+from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
@@ -38,6 +39,8 @@ def rebuilt(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
     if isinstance(node.op, SymbolicOp):
         out = node.op(*inputs)
         return list(out) if isinstance(out, list | tuple) else [out]
+    if any(isinstance(v.type, SparseTensorType) for v in inputs):  # some are made otherwise
+        return node.clone_with_new_inputs(inputs).outputs
     return node.op.make_node(*inputs).outputs
 
 
@@ -93,8 +96,7 @@ def flatten(
     conditions = [] if conditions is None else conditions
 
     def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
-        new = first(node, inputs)
-        if new is not None:
+        if (new := first(node, inputs)) is not None:
             return new
         if isinstance(node.op, CheckAndRaise):
             conditions.extend(inputs[1:])
@@ -109,8 +111,7 @@ def flatten(
 
 def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
     """Constants and shared variables that the graph reads, in a stable order."""
-    leaves = (v for v in ancestors(list(outputs)) if v.owner is None)
-    return [v for v in dict.fromkeys(leaves) if isinstance(v, Constant | SharedVariable)]
+    return [v for v in dict.fromkeys(ancestors(list(outputs))) if isinstance(v, Constant | SharedVariable)]
 
 
 def inner_leaves(outputs: Iterable[Variable]) -> list[Variable]:

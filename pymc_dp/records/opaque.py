@@ -135,9 +135,9 @@ class OpaqueModel:
                 jacobian=True,
             )
 
-    def noting(self) -> AbstractContextManager[None]:
+    def noting(self, *known: Variable) -> AbstractContextManager[None]:
         """Note in `brought` what functions of users bring along in a block."""
-        return noting(self.brought, self._known)
+        return noting(self.brought, [*self._known, *known])
 
     def _without_density(self, kind: str) -> ModelRefusedError:
         """Build the error for the first random variable that has no density."""
@@ -178,7 +178,9 @@ class OpaqueModel:
             self.rvs[rv]: self.initial_values.get(rv, self._model.rvs_to_initial_values.get(rv))
             for rv in self._model.free_RVs
         }
-        with self.noting():
+        # Numbers are the user's word, and no function brought them along.
+        given = {rv: pt.as_tensor(value) if np.ndim(value) else value for rv, value in given.items()}
+        with self.noting(*(value for value in given.values() if isinstance(value, Variable))):
             return make_initial_point_expression(
                 free_rvs=free,
                 rvs_to_transforms=self.transforms,

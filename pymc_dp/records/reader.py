@@ -241,7 +241,7 @@ class _Reader:
                 refusals.refuse_start("the model", f"its graph cannot be made ({type(error).__name__})")
             )
             return
-        if self.data.unknown(self.opaque):
+        if self.data.records_brought_by(self.opaque):
             self.refuse(refusals.refuse_start_of_arrays())
             return
         typing = self.typing.again()

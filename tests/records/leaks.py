@@ -95,6 +95,7 @@ REASONS: dict[str, str] = {
     "sparse": "factorise.*(over the records|of the records|part of the records|records with records|no rule)",
     "unknown Op": "factorise.*whose code may hold data",
     "prior": "The (prior|initial value) of '\\w+' reads private records",
+    "shape by numbers": "whose length is known by the numbers of an array",
     "potential": "Potential '\\w+' reads private records",
     "initial value": "The initial value of '\\w+' reads private records",
     "support point": "The initial value of (the model|'\\w+') reads private records",
@@ -201,7 +202,7 @@ def prior_of_flags(treated, y):
     normal(pm.Normal("m", 0, pt.switch(pt.any(treated), 1.0, 2.0)), y)
 
 
-@leak("prior")
+@leak("shape by numbers")
 def prior_of_counts(k, y):
     w = pm.Dirichlet("w", a=1.0 + pt.bincount(pt.constant(k), minlength=3))
     pm.NormalMixture("y", w, [-1.0, 0.0, 1.0], 1.0, observed=y)
