@@ -74,9 +74,9 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     try:
         with opaque.noting():
             cdfs = [pm.logcdf(rv, value)] + ([pm.logcdf(rv, pt.sub(value, 1))] if whole else [])
-        if reading.data.records_brought_by(opaque):
-            raise ValueError("a function reads an array of its own")
         flat = graph.flatten(opaque.on_values(cdfs))
+        if reading.data.unknown(opaque, flat):
+            raise ValueError("a function reads an array of its own")
     except Exception as error:
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None
     if not reading.are_rows(flat):

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
@@ -83,6 +84,7 @@ class Arrays:
         self._label_all()
         self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
+        self.computed: set[Variable] = set()
         # A density may bring arrays along, which have labels only then.
         self._pending = [given for given in public if not self._declare(given)]
 
@@ -126,12 +128,22 @@ class Arrays:
         return {leaf: self._type(leaf) for leaf in graph.data_leaves(outputs) if self.is_private(leaf)}
 
     def label_new(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> None:
-        """Label arrays that densities brought along (a closure's); constants of records are refused."""
+        """Label arrays that functions of users brought along (a closure's); constants of records are refused.
+
+        Parameters
+        ----------
+        graphs : sequence of Variable
+            All that is derived.
+        """
         known = {*opaque.original, *self.leaves.values()}
-        brought = self.brought_by(opaque)
+        brought = self._asked_about(opaque.brought)
         left = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
         new = [v for v in dict.fromkeys([*brought, *left]) if v not in known and _has_data(v)]
         self.inside.update(graph.inner_leaves(graphs), brought)
+        if opaque.number is not None:
+            shared = [v for v in new if isinstance(v, SharedVariable)]
+            self.inside.update(v for v in shared if opaque.number in getattr(v.type, "shape", ()))
+            self.computed = {v for v in new if v not in [*brought, *shared] and self.is_private(v)}
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)
         named = [graph.leaf_value(leaf) for leaf in self.declared]
@@ -142,20 +154,25 @@ class Arrays:
                 raise ValueError(f"public= has {what}; the model reads {sorted(self.leaves)} (dp.inspect).")
         opaque.original |= {leaf: leaf for leaf in new if self.is_private(leaf)}
 
-    def brought_by(self, opaque: OpaqueModel) -> list[Variable]:
-        """Arrays that functions brought along and that are not public, whether they are left or not."""
-        records = self.records_brought_by(opaque)
-        brought = dict.fromkeys(opaque.brought)
-        return [v for v in brought if v in records or np.size(graph.leaf_value(v)) > checks.SMALL]
+    def unknown(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> list[Variable]:
+        """Arrays of functions of users, in what is derived later, that would be asked about and are new."""
+        shared = [v for v in graph.data_leaves(graphs) if isinstance(v, SharedVariable)]
+        known = {*opaque.original, *self.leaves.values()}
+        named = [graph.leaf_value(leaf) for leaf in self.declared]
+        asked = self._asked_about([*opaque.brought, *shared])
+        return [v for v in asked if v not in known and not self._is_view(v, named)]
 
-    def records_brought_by(self, opaque: OpaqueModel) -> list[Variable]:
-        """Those of records, or of a part of them."""
+    def _asked_about(self, arrays: Sequence[Variable]) -> list[Variable]:
+        """Those that may hold records: by their shape, or as they are a part of an array of records."""
         rows = [graph.leaf_value(v) for v in self.leaves.values() if self.is_private(v)]
-        return [
-            v
-            for v in dict.fromkeys(opaque.brought)
-            if self.is_private(v) or any(memory.shared(graph.leaf_value(v), row) for row in rows)
-        ]
+        sizes = {int(np.prod(np.shape(row))) for row in rows}
+        found = []
+        for v in dict.fromkeys(arrays):
+            value, refused = graph.leaf_value(v), list[object]()
+            checks.public_array("", np.shape(value), self.n_rows, self.units, sizes, refused.append)
+            if refused or self.is_private(v) or any(memory.shared(value, row) for row in rows):
+                found.append(v)
+        return found
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
         """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
@@ -195,6 +212,8 @@ class Arrays:
                 refuse(refusals.refuse_public_observed(label))
             if self.is_hidden(leaf):
                 refuse(refusals.refuse_inner(label))
+            if leaf in self.computed and len(np.unique(value)) > 1:
+                refuse(refusals.refuse_computed(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue
             sizes = {int(np.prod(np.shape(row))) for row in rows.values()}

@@ -1,12 +1,13 @@
 """How many records a model has, and in how many tables: the lengths of its observed variables."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import checks, graph
+from pymc_dp.records.row_types.ops import public_number
 
 
 def number_of_rows(model: pm.Model, observed: Collection[str] | None = None) -> int:
@@ -37,6 +38,29 @@ def tables_of(model: pm.Model) -> dict[int, list[str]]:
     for rv in model.observed_RVs:
         found.setdefault(number_of_rows(model, [rv.name]), []).append(rv.name)
     return found
+
+
+def dims_of_records(
+    model: pm.Model,
+    axes: Mapping[str | None, int],
+    lengths: Mapping[str, Variable],
+    sizes: Collection[int],
+) -> list[str]:
+    """Names of the dimensions of records: those of the axes of records, and those that are as long.
+
+    Parameters
+    ----------
+    axes : mapping of str to int
+        Axis of records of named variables.
+    lengths : mapping of str to Variable
+        Of each dimension of the model.
+    sizes : collection of int
+        How many records there are, in each table.
+    """
+    dims = {name: model.named_vars_to_dims.get(name or "", ()) for name in axes}
+    found = {dims[name][axis] for name, axis in axes.items() if axis < len(dims[name])}
+    found |= {name for name, length in lengths.items() if public_number(length) in sizes}
+    return sorted(name for name in found if name is not None)
 
 
 def _records_of(model: pm.Model, rv: Variable) -> int | None:

@@ -20,15 +20,17 @@ from pytensor.graph.type import HasShape
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
+from pytensor.tensor.random.op import RNGConsumerOp
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.brought import noting
-from pymc_dp.records.graph import flatten, leaf_value, rewritten, storage
+from pymc_dp.records.graph import leaf_value, rebuilt, rewritten, storage
+from pymc_dp.records.private_number import find_number, size_of_records, with_other_types
 from pymc_dp.records.refusals import (
     refuse_constant_probabilities,
     refuse_discrete_bound,
-    refuse_shape_by_numbers,
+    refuse_start,
 )
 
 
@@ -45,6 +47,8 @@ class OpaqueModel:
         Data leaves with an axis of records.
     observed : collection of str, optional
         Observed variables whose rows are the records. Default: all.
+    number : int, optional
+        How many records there are, where that is private.
 
     Attributes
     ----------
@@ -54,21 +58,28 @@ class OpaqueModel:
         From the model's random variables to their clones.
     values : dict of Variable to Variable
         Of each clone.
+    number : int or None
+        Of records, where it is private.
     brought : list of Constant
         Arrays that functions of users bring along, into what is derived.
     """
 
     def __init__(
-        self, model: pm.Model, private: Collection[Variable], observed: Collection[str] | None = None
+        self,
+        model: pm.Model,
+        private: Collection[Variable],
+        observed: Collection[str] | None = None,
+        number: int | None = None,
     ):
-        self._model = model
+        self._model, self.number = model, number
         self._names = [rv.name for rv in model.observed_RVs if observed is None or rv.name in observed]
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
-        hidden |= {leaf: behind_shared(leaf) for leaf in private if isinstance(leaf, Constant)}
+        hidden |= {leaf: behind_shared(leaf, number) for leaf in private if self._is_known(leaf)}
+        self._records = None if number is None else find_number(hidden, number)
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = self._without_sparse_products(graphs_of(model), private)
         # All that reads a constant is made anew: a shape may have been known by its numbers.
-        clones = iter(rewritten(graphs, self._whatever_numbers, dict(hidden)))
+        clones = iter(rewritten(graphs, self._whatever_number_of_records, dict(hidden)))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
         self.potentials = {p.name: next(clones) for p in model.potentials}
@@ -84,6 +95,12 @@ class OpaqueModel:
         self._known = [*self.rvs.values(), *self.values.values(), *outcomes.values(), *self.lengths.values()]
         self._known += [*self.deterministics.values(), *self.potentials.values()]
         self._known += self.initial_values.values()
+
+    def _is_known(self, leaf: Variable) -> bool:
+        """Whether a graph can know an array by its numbers, or the private number of records by its type."""
+        return isinstance(leaf, Constant) or (
+            self.number is not None and self.number in getattr(leaf.type, "shape", ())
+        )
 
     @property
     def observed(self) -> dict[str, Variable]:
@@ -172,7 +189,13 @@ class OpaqueModel:
         return list(clone_replace(list(graphs), values, rebuild_strict=False)) if values else list(graphs)
 
     def start(self) -> list[Variable]:
-        """Initial values of the free variables, transformed: those given, or support points."""
+        """Initial values of the free variables, transformed: those given, or support points.
+
+        Raises
+        ------
+        ModelRefusedError
+            PyMC cannot make a graph of them.
+        """
         free = list(self.free.values())
         given = {
             self.rvs[rv]: self.initial_values.get(rv, self._model.rvs_to_initial_values.get(rv))
@@ -181,12 +204,23 @@ class OpaqueModel:
         # Numbers are the user's word, and no function brought them along.
         given = {rv: pt.as_tensor(value) if np.ndim(value) else value for rv, value in given.items()}
         with self.noting(*(value for value in given.values() if isinstance(value, Variable))):
-            return make_initial_point_expression(
-                free_rvs=free,
-                rvs_to_transforms=self.transforms,
-                initval_strategies=given,
-                return_transformed=True,
-            )
+            try:
+                return make_initial_point_expression(
+                    free_rvs=free,
+                    rvs_to_transforms=self.transforms,
+                    initval_strategies=given,
+                    return_transformed=True,
+                )
+            except Exception as error:
+                why = f"its graph cannot be made ({type(error).__name__})"
+                raise refuse_start("the model", why) from None
+
+    def _whatever_number_of_records(self, node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
+        """Write a private number of records as a length of an array of them where PyMC wrote it as a size."""
+        if self.number is None or self._records is None or not isinstance(node.op, RNGConsumerOp):
+            return self._whatever_numbers(node, inputs)
+        new = size_of_records(node, inputs, self.number, self._records)
+        return self._whatever_numbers(node, new) or (None if new == inputs else rebuilt(node, new))
 
     def _whatever_numbers(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
         """Undo what PyMC does when a model is written because of the numbers that a constant array has.
@@ -218,12 +252,7 @@ class OpaqueModel:
         """Look into an operation with a graph of its own, which has the shapes of what it was made of."""
         if not isinstance(node.op, OpFromGraph) or isinstance(node.op, SymbolicOp):
             return None
-        if not any(_is_less_known(*each) for each in zip(inputs, node.inputs, strict=True)):
-            return None
-        if isinstance(node.op, MeasurableOp):
-            raise refuse_shape_by_numbers()
-        inner = node.op.fgraph
-        return flatten(inner.bind(dict(zip(inner.inputs, inputs, strict=True))))
+        return with_other_types(node, inputs, self.number, self._whatever_numbers)
 
     def _without_sparse_products(
         self, graphs: Sequence[Variable], private: Collection[Variable]
@@ -265,18 +294,16 @@ def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
     return {rv: value for rv, value in model.rvs_to_initial_values.items() if isinstance(value, Variable)}
 
 
-def _is_less_known(new: Variable, old: Variable) -> bool:
-    """Whether some length that the type of a variable has is not that of another one."""
-    lengths = zip(getattr(new.type, "shape", ()), getattr(old.type, "shape", ()), strict=False)
-    return any(before is not None and now != before for now, before in lengths)
+def behind_shared(leaf: Variable, number: int | None = None) -> Variable:
+    """The array of a leaf behind a shared variable of its own, not copied unless it is masked.
 
-
-def behind_shared(leaf: Variable) -> Variable:
-    """The array of a leaf behind a shared variable of its own, not copied unless it is masked."""
+    No axis of the type is of length `number`.
+    """
     value = storage(leaf)[0]
     if isinstance(leaf.type, SparseTensorType):
         return pytensor.shared(value, borrow=True, name=leaf.name)
-    return pytensor.shared(value, borrow=True, shape=leaf.type.shape, name=leaf.name)
+    shape = tuple(None if length == number else length for length in leaf.type.shape)
+    return pytensor.shared(value, borrow=True, shape=shape, name=leaf.name)
 
 
 def _nonzero_entries(matrix: Variable) -> tuple[TensorVariable, TensorVariable]:

@@ -18,7 +18,7 @@ from pytensor.graph.type import HasShape
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import checks, gate, graph, refusals
 from pymc_dp.records.arrays import FEW, Arrays
-from pymc_dp.records.lengths import number_of_rows, tables_of
+from pymc_dp.records.lengths import dims_of_records, number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.public_positions import public_positions
 from pymc_dp.records.reading import Reading, ReadingSettings, VariableReading
@@ -93,9 +93,10 @@ class _Reader:
         self.units = self.n_rows if units is None else units
         other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
         self.data = Arrays(model, self.n_rows, self.units, public, other_tables)
-        self.opaque = OpaqueModel(model, self.data.private(), observed)
         # One person may have one row more.
         of_rows = relation if units is None else "add_remove"
+        number = self.n_rows if of_rows == "add_remove" else None
+        self.opaque = OpaqueModel(model, self.data.private(), observed, number)
         self.typing = Typing(self.n_rows, of_rows, trusted_ops, self._private_lengths(relation, of_rows))
         self.found = Reading(self.n_rows, self.data, self.opaque, self.typing)
 
@@ -112,16 +113,19 @@ class _Reader:
         names = list(self.opaque.observed)
         if not self._given():  # before anything is derived: a rewrite may hide what made a value
             return found
-        densities = self.opaque.log_densities()
+        densities, start = self._derived()
         for name in names:
             checks.deterministic_likelihood(name, *graph.flatten([densities[name]]))
             checks.observed_term(name, densities[name].type.ndim, self.n_rows)
         factors = self.opaque.on_values(list(self.opaque.potentials.values()))
         potentials = dict(zip(self.opaque.potentials, factors, strict=True))
-        if not self._same_always([*densities.values(), *potentials.values()]):
+        # Numbers that are given as initial values are the user's word.
+        shared = [v for v in graph.data_leaves(start) if isinstance(v, SharedVariable)]
+        derived = [*densities.values(), *potentials.values(), *shared]
+        if not self._same_always(derived):
             return found
-        self.data.label_new(self.opaque, [*densities.values(), *potentials.values()])
-        self.data.check([*densities.values(), *potentials.values()], self.refuse)
+        self.data.label_new(self.opaque, derived)
+        self.data.check(derived, self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
         sources = self.data.sources(self.opaque)
@@ -139,7 +143,7 @@ class _Reader:
             self._likelihood(name, term)
         for condition in conditions:
             (found.conditions if self.typing.of(condition) is PUBLIC else found.stripped).append(condition)
-        self._start(sources)
+        self._start(start, sources)
         self._deterministics(sources)
         self._dims(sources)
         found.arrays = self.data.read(
@@ -159,6 +163,18 @@ class _Reader:
         order = list(model.named_vars)
         found.variables.sort(key=lambda v: order.index(v.name))
         return found
+
+    def _derived(self) -> tuple[dict[str, Variable], list[Variable]]:
+        """Elementwise log-densities, and initial values.
+
+        Where PyMC fails over what a function of the user's brought along, that is refused.
+        """
+        try:
+            return self.opaque.log_densities(), self.opaque.start()
+        except ModelRefusedError:
+            self.data.label_new(self.opaque, [])
+            self.data.check([], self.refuse)
+            raise
 
     def _given(self) -> bool:
         """Type what random variables, Potentials and Deterministics are given, as the user wrote it.
@@ -232,18 +248,8 @@ class _Reader:
             self._add(name, "refused", why(t))
             self.refuse(refusals.refuse_prior(name, why(t), kind))
 
-    def _start(self, sources: Mapping[Variable, RowType]) -> None:
+    def _start(self, start: Sequence[Variable], sources: Mapping[Variable, RowType]) -> None:
         """Initial values and support points are shown, and decide where a chain begins."""
-        try:
-            start = self.opaque.start()
-        except Exception as error:
-            self.refuse(
-                refusals.refuse_start("the model", f"its graph cannot be made ({type(error).__name__})")
-            )
-            return
-        if self.data.records_brought_by(self.opaque):
-            self.refuse(refusals.refuse_start_of_arrays())
-            return
         typing = self.typing.again()
         typing(start, {**sources, **self.data.others(start)})
         private = {
@@ -310,25 +316,17 @@ class _Reader:
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:
         """Dimensions of records, by what has them; and those that are as long, whatever has them."""
         model, typing = self.model, self.typing.again()
-        lengths = dict(self.opaque.lengths)
+        lengths = self.opaque.lengths
         typing(list(lengths.values()), sources)
         for name, length in lengths.items():
             if isinstance(t := typing.of(length), Mixed | Rows):
                 self.refuse(refusals.refuse_dim(name, why(t)))
-        withheld = set()
-        of_rows = {
-            self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)
-        }
-        of_rows |= dict.fromkeys(self.opaque.observed, 0)
-        of_rows |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
-        for name, axis in of_rows.items():
-            dims = model.named_vars_to_dims.get(name or "")
-            if dims is not None and axis < len(dims):
-                withheld.add(dims[axis])
+        axes = {self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
+        axes |= dict.fromkeys(self.opaque.observed, 0)
+        axes |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
         # The number of rows is private where a unit has several.
         sizes = {self.units, *self.data.other_tables}
-        withheld |= {name for name, length in lengths.items() if public_number(length) in sizes}
-        self.found.withheld_dims = sorted(name for name in withheld if name is not None)
+        self.found.withheld_dims = dims_of_records(model, axes, lengths, sizes)
 
     def _add(self, name: str, role: str, why: str) -> None:
         self.found.variables.append(VariableReading(name, role, why))

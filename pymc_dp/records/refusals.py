@@ -77,6 +77,16 @@ def refuse_inner(label: str) -> ModelRefusedError:
     )
 
 
+def refuse_computed(label: str) -> ModelRefusedError:
+    """Build the error for numbers of places that the graph makes itself where their number is private."""
+    return ModelRefusedError(
+        f"The array {label!r} is computed inside the graph, from the number of records (pt.arange(len(y))).",
+        "which of its entries a record has depends on the records before it, and one that is added or "
+        "removed moves all others.",
+        "give the model what belongs to each record as an array of data, one entry each.",
+    )
+
+
 def refuse_changing(names: Sequence[str | None]) -> ModelRefusedError:
     """Build the error for shared variables with a `default_update`."""
     return ModelRefusedError(
@@ -117,11 +127,6 @@ def refuse_start(name: str, why: str) -> ModelRefusedError:
         "a chain starts there, exactly, and short chains show it.",
         "pass initval= numbers that were chosen without the data.",
     )
-
-
-def refuse_start_of_arrays() -> ModelRefusedError:
-    """Build the error for an initial value that is made of an array which a function brings along."""
-    return refuse_start("the model", "a function that gives one reads an array of its own")
 
 
 def refuse_dim(name: str, why: str) -> ModelRefusedError:

@@ -9,6 +9,9 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
 from pymc_dp.records.sums import Points, compiled_rows, guarded
 
+# Made-up records of which the first is taken away: more than a block of them that a model may count by place.
+_PLACES = 130
+
 
 def separable(records: Points) -> None:
     """Move one record by far, and see that no other row moves.
@@ -52,10 +55,12 @@ def _by_position(
     ------
     ModelRefusedError
     """
-    many = made_up(roots, roots)
+    many = made_up(roots, roots, size=_PLACES)
+    # Entries of a variable differ, or nobody would see which of them a record takes.
+    point = start + np.random.default_rng(0).uniform(0.05, 0.2, start.size)
     fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
     try:
-        rows, alone = (guarded(function, start + 0.1, *values) for values in (many, fewer))
+        rows, alone = (guarded(function, point, *values) for values in (many, fewer))
     except PrivacyError:
         raise refusals.refuse_position() from None
     if alone.shape != rows[1:].shape or not np.allclose(
@@ -82,7 +87,7 @@ def made_up(
     rng, made = np.random.default_rng(0), []
     for (record, axis), root in zip(records.items(), roots, strict=True):
         of_one = np.delete(np.shape(graph.leaf_value(root)), axis)
-        values = rng.uniform(0.2, 0.8, (5, *of_one))[:size]
+        values = rng.uniform(0.2, 0.8, (max(size, 5), *of_one))[:size]
         if first is not None:
             values[0] = first
         if not record.type.dtype.startswith("float"):

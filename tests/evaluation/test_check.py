@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from scipy import stats
@@ -199,9 +200,11 @@ def test_a_distribution_function_that_brings_an_array_along_is_refused():
             pm.CustomDist("y", pm.Normal("m") * x, **law, observed=y)
         return RecordModel(model)
 
-    with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
-        distribution_functions(records(lambda: pt.as_tensor(x.copy()).mean()), "y")
-    assert distribution_functions(records(lambda: pt.as_tensor(0.5)), "y")
+    for own in (x.copy(), x[:35].copy(), np.arange(3.0 * len(x))):
+        for behind in (pt.as_tensor, pytensor.shared):
+            with pytest.raises(dp.errors.ModelRefusedError, match="no distribution function"):
+                distribution_functions(records(lambda own=own, behind=behind: behind(own).mean()), "y")
+    assert distribution_functions(records(lambda: pt.as_tensor(np.arange(5.0)).mean()), "y")
 
 
 def test_arguments_that_are_no_numbers_and_simulated_data_that_need_no_delta():

@@ -98,7 +98,6 @@ REASONS: dict[str, str] = {
     "shape by numbers": "whose length is known by the numbers of an array",
     "potential": "Potential '\\w+' reads private records",
     "initial value": "The initial value of '\\w+' reads private records",
-    "support point": "The initial value of (the model|'\\w+') reads private records",
     "transform": "The (prior|transform|initial value) of '\\w+' reads private records",
     "dims": "(prior of|[Dd]imension) '\\w+' reads private records",
     "observed": "'y' does not factorise.*(records|order)",
@@ -545,7 +544,7 @@ def initval_of_one_record(x, y):
     normal(pm.Normal("m", initval=pt.constant(x)[0]), y)
 
 
-@leak("support point")
+@leak("inner graph")
 def support_point_of_data(x, y):
     def support_point(rv, size, mu):
         return mu + pt.mean(x)
@@ -556,7 +555,7 @@ def support_point_of_data(x, y):
     normal(m, y)
 
 
-@leak("support point")
+@leak("inner graph")
 def support_point_of_one_record(x, y):
     def support_point(rv, size, mu):
         return mu + pt.constant(x)[7]
@@ -770,7 +769,7 @@ def prior_whose_closure_is_simplified_away(x, y):
     normal(pm.CustomDist("m", logp=logp, support_point=lambda *_: pt.as_tensor(1.0)), y)
 
 
-@leak("support point")
+@leak("inner graph")
 def support_point_whose_closure_is_simplified_away(x, y):
     def support_point(rv, size, *parameters):
         return pm.logp(pt.exp(pm.Normal.dist(0.0, 1.0) + pt.as_tensor(x).mean()), 1.5)

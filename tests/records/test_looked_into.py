@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytensor.tensor as pt
 import pytest
 from pytensor.graph.basic import Apply
@@ -90,6 +91,20 @@ def test_nothing_has_to_be_left_of_an_array_to_be_refused():
     assert knots.n == N
 
 
+@pytest.mark.parametrize("array", [X, X - 5])
+def test_the_words_are_the_same_where_numbers_stop_the_derivation(array):
+    """Otherwise the kind of error of a user's function says which numbers there are."""
+
+    def looks_at_numbers():
+        mean = pt.as_tensor(array).mean() * 1.0
+        if array.mean() < -1:
+            raise ValueError("of that mean")
+        return mean
+
+    with pytest.raises(ModelRefusedError, match="is inside of an operation"):
+        RecordModel(simplified(looks_at_numbers), verify=False)
+
+
 def test_pytensor_is_as_it_was():
     """What notes arrays is in the place of PyTensor's own function for a while."""
     before = Apply.__init__
@@ -123,3 +138,50 @@ def test_entries_of_which_one_is_a_size_are_read():
     with pytest.raises(ModelRefusedError, match="with 35 entries"):
         model(lambda array: pt.ones(array[7]).sum())
     assert model(lambda array: pt.ones(array.shape[0]).sum()).n == N
+
+
+def starts_at(array):
+    """A prior whose support point is a mean of an array."""
+
+    def logp(value, mean):
+        return pm.logp(pm.Normal.dist(mean, 5.0), value)
+
+    with pm.Model() as model:
+        point = {"support_point": lambda rv, size, *given: pt.as_tensor(array()).mean()}
+        pm.Normal("y", pm.CustomDist("a", 0.0, logp=logp, **point), 1, observed=X)
+    return model
+
+
+@pytest.mark.parametrize("behind", [pt.as_tensor, pytensor.shared])
+@pytest.mark.parametrize("length", [N, N // 2, 35, 3 * N])
+def test_an_array_of_an_initial_value_is_refused(length, behind):
+    """Of rows or some of them, persons, two tables: chains start at their exact mean. Control: few."""
+    persons = {"privacy_unit": np.repeat(np.arange(N // 2), 2)}
+    with pytest.raises(
+        ModelRefusedError, match=r"inside of an op|with \d+ entries|longer than|reads private"
+    ):
+        RecordModel(starts_at(lambda: behind(np.arange(float(length)))), verify=False, **persons)
+    assert RecordModel(starts_at(lambda: behind(np.arange(7.0))), verify=False, **persons).n == N // 2
+
+
+def test_a_large_array_of_an_initial_value_may_be_public():
+    knots = np.arange(50.0)
+    model = starts_at(lambda: pt.as_tensor(knots))
+    assert RecordModel(model, verify=False, public=[knots]).n == N
+
+
+def test_numbers_of_persons_are_refused_when_nothing_is_left_of_them():
+    persons = np.repeat(np.arange(N // 2), 2)
+    numbers = np.arange(N / 2)
+    with pytest.raises(ModelRefusedError, match="one for each privacy unit"):
+        RecordModel(simplified(lambda: pt.as_tensor(numbers).mean()), verify=False, privacy_unit=persons)
+
+
+@pytest.mark.parametrize("block", [1, 10, 100])
+def test_places_are_noticed_where_entries_start_alike(block):
+    """Of a coefficient by the place of a record, whose entries all start at zero; also of long blocks."""
+    with pm.Model() as model:
+        y = pm.Data("data", X)
+        pm.Normal("y", pm.Normal("b", shape=2)[(pt.arange(y.shape[0]) // block) % 2], 1, observed=y)
+    with pytest.raises(ModelRefusedError, match="depends on its place"):
+        RecordModel(model)

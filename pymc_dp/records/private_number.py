@@ -1,0 +1,88 @@
+"""The number of records where it is private: no type of a variable has it, and no size of a distribution.
+
+PyTensor takes a length that a type has for a number, and what is computed of it is simplified away.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import numpy as np
+import pytensor.tensor as pt
+from pymc.logprob.abstract import MeasurableOp
+from pytensor.compile.builders import OpFromGraph
+from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.tensor.random.op import RandomVariable
+
+from pymc_dp.records.graph import Change, flatten, leaf_value, rewritten
+from pymc_dp.records.refusals import refuse_shape_by_numbers
+
+
+def find_number(hidden: Mapping[Variable, Variable], number: int) -> Variable | None:
+    """How many records there are, as a graph: the length of an array that has an axis of them."""
+    for leaf, new in hidden.items():
+        shape = np.shape(leaf_value(leaf))
+        if number in shape:
+            return new.shape[shape.index(number)]
+    return None
+
+
+def size_of_records(node: Apply, inputs: Sequence[Variable], number: int, graph: Variable) -> list[Variable]:
+    """Inputs of a random variable, with a graph in the place of that number in its size."""
+    sizes = [node.op.size_param(node)] if isinstance(node.op, RandomVariable) else [_size_of(node)]
+    found = list(inputs)
+    for k, old in enumerate(node.inputs):
+        if old in sizes and isinstance(old, Constant) and np.ndim(old.data) == 1 and number in old.data:
+            lengths = [graph if length == number else pt.constant(length) for length in old.data]
+            found[k] = pt.stack([pt.cast(length, "int64") for length in lengths])
+    return found
+
+
+def _size_of(node: Apply) -> Variable | None:
+    """Size of a distribution that is made of others, if it has one."""
+    op: Any = node.op
+    return op.size_param(node) if getattr(op, "extended_signature", None) else None
+
+
+def with_other_types(
+    node: Apply, inputs: Sequence[Variable], number: int | None, change: Change
+) -> list[Variable] | None:
+    """Outputs of an operation with a graph of its own, of whose inputs some lengths are not known any more.
+
+    Parameters
+    ----------
+    number : int or None
+        How many records there are, where that is private.
+    change : callable
+        What stands in the place of nodes within, as for `rewritten`.
+
+    Returns
+    -------
+    list of Variable or None
+        None: all lengths are known as before.
+
+    Raises
+    ------
+    ModelRefusedError
+        Of a distribution, lengths that the numbers of an array decided.
+    """
+    lost = {length for each in zip(inputs, node.inputs, strict=True) for length in _lost_lengths(*each)}
+    if not lost:
+        return None
+    op = cast(OpFromGraph, node.op)
+    if not isinstance(op, MeasurableOp):
+        return flatten(op.fgraph.bind(dict(zip(op.fgraph.inputs, inputs, strict=True))))
+    if lost != {number}:
+        raise refuse_shape_by_numbers()
+    old, new = [kind() for kind in op.input_types], [v.type() for v in inputs]
+    within = op.fgraph.bind(dict(zip(op.fgraph.inputs, old, strict=True)))
+    outputs = rewritten(within, change, dict(zip(old, new, strict=True)))
+    made = copy.copy(op)
+    OpFromGraph.__init__(made, new, outputs, inline=op.is_inline, name=op.name, on_unused_input="ignore")
+    return made.make_node(*inputs).outputs
+
+
+def _lost_lengths(new: Variable, old: Variable) -> list[int]:
+    """Lengths that the type of a variable has, and that of another one has not."""
+    lengths = zip(getattr(new.type, "shape", ()), getattr(old.type, "shape", ()), strict=False)
+    return [before for now, before in lengths if before is not None and now != before]
