@@ -111,7 +111,7 @@ def test_the_number_of_rows_is_refused_where_it_is_private():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("b", 0, 2), 1, observed=y)
     dp.predict(fit(model), model)  # n is public
-    with pytest.raises(dp.errors.ModelRefusedError, match="whose number is private"):
+    with pytest.raises(dp.errors.ModelRefusedError, match="would be at private rows"):
         dp.predict(fit(model, neighboring_relation="add_remove"), model)
 
 
