@@ -17,21 +17,21 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
-from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
 from pytensor.tensor.random.op import RNGConsumerOp
-from pytensor.tensor.variable import TensorVariable
+from pytensor.tensor.variable import TensorConstant
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.brought import noting
-from pymc_dp.records.graph import leaf_value, rebuilt, rewritten, storage
+from pymc_dp.records.graph import rebuilt, rewritten, storage
 from pymc_dp.records.private_number import find_number, size_of_records, with_other_types
 from pymc_dp.records.refusals import (
     refuse_constant_probabilities,
     refuse_discrete_bound,
     refuse_start,
 )
+from pymc_dp.records.sparse_rows import without_sparse_products
 
 
 class OpaqueModel:
@@ -49,6 +49,8 @@ class OpaqueModel:
         Observed variables whose rows are the records. Default: all.
     number : int, optional
         How many records there are, where that is private.
+    lengths : collection of int
+        Lengths of dimensions that are private.
 
     Attributes
     ----------
@@ -70,14 +72,20 @@ class OpaqueModel:
         private: Collection[Variable],
         observed: Collection[str] | None = None,
         number: int | None = None,
+        lengths: Collection[int] = (),
     ):
         self._model, self.number = model, number
         self._names = [rv.name for rv in model.observed_RVs if observed is None or rv.name in observed]
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
         hidden |= {leaf: behind_shared(leaf, number) for leaf in private if self._is_known(leaf)}
         self._records = None if number is None else find_number(hidden, number)
+        constants = (v for v in model.dim_lengths.values() if isinstance(v, TensorConstant))
+        hidden |= {v: behind_shared(v) for v in constants if int(v.data) in lengths}
         self.original = {new: leaf for leaf, new in hidden.items()}
-        graphs = self._without_sparse_products(graphs_of(model), private)
+        graphs = graphs_of(model)
+        if any(isinstance(leaf.type, SparseTensorType) for leaf in private):
+            graphs, entries = without_sparse_products(graphs, private)
+            self.original |= entries
         # All that reads a constant is made anew: a shape may have been known by its numbers.
         clones = iter(rewritten(graphs, self._whatever_number_of_records, dict(hidden)))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
@@ -102,6 +110,10 @@ class OpaqueModel:
             self.number is not None and self.number in getattr(leaf.type, "shape", ())
         )
 
+    def _is_free(self, node: Apply) -> bool:
+        """Whether a node makes a free variable, of which `Reading` asks whether it is as long as records."""
+        return any(out in self._model.free_RVs for out in node.outputs)
+
     @property
     def observed(self) -> dict[str, Variable]:
         """Clones of the observed variables whose rows are the records, by name."""
@@ -117,10 +129,19 @@ class OpaqueModel:
 
         Observed variables by their values, without random streams.
         """
-        declared = set(self.rvs.values())
-        parts = [rv, *(v for v in self.random(rv.owner.inputs) if v not in declared)]
+        parts = [rv, *self._components(rv)]
         inputs = [v for part in parts for v in part.owner.inputs if isinstance(v.type, HasShape)]
         return self.with_observed([*inputs, self.values[rv]])
+
+    def number_stays_in(self, rv: Variable) -> bool:
+        """Whether a component's type has the private number of records, as that is within its own graph."""
+        shapes = (getattr(v.type, "shape", ()) for v in self._components(rv))
+        return self.number is not None and any(self.number in shape for shape in shapes)
+
+    def _components(self, rv: Variable) -> list[Variable]:
+        """Random variables that one is made from, and that the model does not declare."""
+        declared = set(self.rvs.values())
+        return [v for v in self.random(rv.owner.inputs) if v not in declared]
 
     def random(self, outputs: Sequence[Variable]) -> list[Variable]:
         """Random variables that graphs are made from."""
@@ -217,7 +238,8 @@ class OpaqueModel:
 
     def _whatever_number_of_records(self, node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         """Write a private number of records as a length of an array of them where PyMC wrote it as a size."""
-        if self.number is None or self._records is None or not isinstance(node.op, RNGConsumerOp):
+        sized = isinstance(node.op, RNGConsumerOp) and not self._is_free(node)
+        if self.number is None or self._records is None or not sized:
             return self._whatever_numbers(node, inputs)
         new = size_of_records(node, inputs, self.number, self._records)
         return self._whatever_numbers(node, new) or (None if new == inputs else rebuilt(node, new))
@@ -254,29 +276,6 @@ class OpaqueModel:
             return None
         return with_other_types(node, inputs, self.number, self._whatever_numbers)
 
-    def _without_sparse_products(
-        self, graphs: Sequence[Variable], private: Collection[Variable]
-    ) -> Sequence[Variable]:
-        """Multiply sparse matrices of records with dense ones by the non-zero entries of each record."""
-        entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
-
-        def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
-            if not isinstance(node.op, Dot | StructuredDot) or node.inputs[0] not in private:
-                return None
-            matrix, factor = inputs
-            if matrix.type.format != "csr" or isinstance(factor.type, SparseTensorType):
-                return None
-            if matrix not in entries:
-                entries[matrix] = _nonzero_entries(matrix)
-                self.original |= dict.fromkeys(entries[matrix], matrix)
-            columns, values = entries[matrix]
-            rows = values if factor.type.ndim == 1 else values[:, :, None]
-            # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
-            entry = pt.switch(pt.eq(rows, 0), 0.0, rows * pt.as_tensor(factor)[columns])
-            return [entry.sum(axis=1)]
-
-        return rewritten(graphs, change)
-
 
 def graphs_of(model: pm.Model) -> list[Variable]:
     """All that a model declares, in a fixed order."""
@@ -304,19 +303,3 @@ def behind_shared(leaf: Variable, number: int | None = None) -> Variable:
         return pytensor.shared(value, borrow=True, name=leaf.name)
     shape = tuple(None if length == number else length for length in leaf.type.shape)
     return pytensor.shared(value, borrow=True, shape=shape, name=leaf.name)
-
-
-def _nonzero_entries(matrix: Variable) -> tuple[TensorVariable, TensorVariable]:
-    """Columns and values of the non-zero entries of each row, both of shape (n, most that a row has)."""
-    value = leaf_value(matrix)
-    counts = np.diff(value.indptr)
-    within = np.arange(value.nnz) - np.repeat(value.indptr[:-1], counts)
-    shape = (value.shape[0], int(counts.max(initial=1)))
-    columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    row = np.repeat(np.arange(shape[0]), counts)
-    columns[row, within], values[row, within] = value.indices, value.data
-    static = (shape[0], None)
-    return (
-        pytensor.shared(columns, borrow=True, shape=static),
-        pytensor.shared(values, borrow=True, shape=static),
-    )

@@ -12,6 +12,7 @@ import pytensor.tensor as pt
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dp.records.graph import Change, flatten, leaf_value, rewritten
@@ -32,10 +33,25 @@ def size_of_records(node: Apply, inputs: Sequence[Variable], number: int, graph:
     sizes = [node.op.size_param(node)] if isinstance(node.op, RandomVariable) else [_size_of(node)]
     found = list(inputs)
     for k, old in enumerate(node.inputs):
-        if old in sizes and isinstance(old, Constant) and np.ndim(old.data) == 1 and number in old.data:
-            lengths = [graph if length == number else pt.constant(length) for length in old.data]
-            found[k] = pt.stack([pt.cast(length, "int64") for length in lengths])
+        if old in sizes:
+            leaves = [v for v in ancestors([inputs[k]]) if isinstance(v, Constant)]
+            read: dict[Variable, Variable] = {}
+            read |= {v: _with_length(v.data, number, graph) for v in leaves if _has(v, number)}
+            found[k] = rewritten([inputs[k]], lambda node, inputs: None, read)[0]
     return found
+
+
+def _has(constant: Constant, number: int) -> bool:
+    """Whether a number, or one of a vector of them, is that."""
+    data = np.asarray(constant.data)
+    return data.dtype.kind in "iu" and data.ndim < 2 and number in data
+
+
+def _with_length(data: np.ndarray, number: int, graph: Variable) -> Variable:
+    """A vector of lengths, or one, with a graph in the place of a number."""
+    read = [graph if length == number else pt.constant(length) for length in np.ravel(data)]
+    lengths = [pt.cast(length, "int64") for length in read]
+    return pt.stack(lengths) if np.ndim(data) else lengths[0]
 
 
 def _size_of(node: Apply) -> Variable | None:
@@ -67,12 +83,13 @@ def with_other_types(
         Of a distribution, lengths that the numbers of an array decided.
     """
     lost = {length for each in zip(inputs, node.inputs, strict=True) for length in _lost_lengths(*each)}
-    if not lost:
+    stays = any(number is not None and number in getattr(out.type, "shape", ()) for out in node.outputs)
+    if not lost and not stays:
         return None
     op = cast(OpFromGraph, node.op)
     if not isinstance(op, MeasurableOp):
         return flatten(op.fgraph.bind(dict(zip(op.fgraph.inputs, inputs, strict=True))))
-    if lost != {number}:
+    if lost - {number}:
         raise refuse_shape_by_numbers()
     old, new = [kind() for kind in op.input_types], [v.type() for v in inputs]
     within = op.fgraph.bind(dict(zip(op.fgraph.inputs, old, strict=True)))

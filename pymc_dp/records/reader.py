@@ -95,18 +95,14 @@ class _Reader:
         self.data = Arrays(model, self.n_rows, self.units, public, other_tables)
         # One person may have one row more.
         of_rows = relation if units is None else "add_remove"
-        number = self.n_rows if of_rows == "add_remove" else None
-        self.opaque = OpaqueModel(model, self.data.private(), observed, number)
-        self.typing = Typing(self.n_rows, of_rows, trusted_ops, self._private_lengths(relation, of_rows))
-        self.found = Reading(self.n_rows, self.data, self.opaque, self.typing)
-
-    def _private_lengths(self, relation: str, of_rows: str) -> list[Variable]:
-        """Dimensions as long as there are records, or rows of persons, where that number is private."""
+        # Of dimensions, as long as there are records, or rows of persons, where that number is private.
         private = {self.n_rows} if of_rows == "add_remove" else set()
-        if relation == "add_remove":
-            private.add(self.units)
-        lengths = self.opaque.lengths.values()
-        return [length for length in lengths if public_number(length) in private]
+        private |= {self.units} if relation == "add_remove" else set()
+        number = self.n_rows if self.n_rows in private else None
+        self.opaque = OpaqueModel(model, self.data.private(), observed, number, private)
+        lengths = [v for v in self.opaque.lengths.values() if public_number(v) in private]
+        self.typing = Typing(self.n_rows, of_rows, trusted_ops, lengths)
+        self.found = Reading(self.n_rows, self.data, self.opaque, self.typing)
 
     def read(self) -> Reading:
         model, found = self.model, self.found
@@ -194,6 +190,9 @@ class _Reader:
             observed = rv in self.model.observed_RVs
             if observed and rv.name not in self.opaque.observed:
                 continue  # of another table
+            if self.opaque.number_stays_in(clone):
+                self.refuse(refusals.refuse_shape_by_numbers())
+                fit = False
             t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
             if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))

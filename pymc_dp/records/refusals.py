@@ -40,9 +40,11 @@ def refuse_constant_probabilities() -> ModelRefusedError:
 def refuse_shape_by_numbers() -> ModelRefusedError:
     """Build the error for a distribution that has a shape which was found from the numbers of an array."""
     return ModelRefusedError(
-        "A distribution is made of arrays whose length is known by the numbers of an array of records.",
-        "how many records a mask takes is about each of them, and would be taken for public.",
-        "give the model every row, and masks as numbers that terms are multiplied by.",
+        "A distribution is made of arrays whose length is known by the numbers of an array of records, or by "
+        "how many there are where that is private.",
+        "how many records there are, or a mask takes, is about each of them, and would be taken for public.",
+        "give the model every row, and masks as numbers that terms are multiplied by; write how many there "
+        "are as a number.",
     )
 
 

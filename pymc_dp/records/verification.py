@@ -11,6 +11,8 @@ from pymc_dp.records.sums import Points, compiled_rows, guarded
 
 # Made-up records of which the first is taken away: more than a block of them that a model may count by place.
 _PLACES = 130
+# Least and largest real numbers, and all whole ones, of made-up records: some laws have none of the first.
+_MADE_UP = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
 
 
 def separable(records: Points) -> None:
@@ -55,24 +57,31 @@ def _by_position(
     ------
     ModelRefusedError
     """
-    many = made_up(roots, roots, size=_PLACES)
     # Entries of a variable differ, or nobody would see which of them a record takes.
     point = start + np.random.default_rng(0).uniform(0.05, 0.2, start.size)
-    fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
-    try:
-        rows, alone = (guarded(function, point, *values) for values in (many, fewer))
-    except PrivacyError:
-        raise refusals.refuse_position() from None
-    if alone.shape != rows[1:].shape or not np.allclose(
-        alone, rows[1:], rtol=1e-6, atol=1e-8, equal_nan=True
-    ):
-        raise refusals.refuse_position()
+    for numbers in _MADE_UP:
+        many = made_up(roots, roots, _PLACES, numbers=numbers)
+        fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
+        try:
+            rows, alone = (guarded(function, point, *values) for values in (many, fewer))
+        except PrivacyError:
+            if numbers == _MADE_UP[0]:
+                raise refusals.refuse_position() from None
+            continue  # they fit the shapes: these numbers cannot be computed with
+        if alone.shape != rows[1:].shape or not np.allclose(
+            alone, rows[1:], rtol=1e-6, atol=1e-8, equal_nan=True
+        ):
+            raise refusals.refuse_position()
 
 
 def made_up(
-    records: Mapping[Variable, int], roots: Mapping[Variable, int], size: int = 5, first: float | None = None
+    records: Mapping[Variable, int],
+    roots: Mapping[Variable, int],
+    size: int = 5,
+    first: float | None = None,
+    numbers: tuple[float, float, int] = (0.2, 0.8, 0),
 ) -> list[np.ndarray]:
-    """A few records in the shapes of arrays: real numbers between 0 and 1, zeros for others.
+    """A few records in the shapes of arrays.
 
     Parameters
     ----------
@@ -83,15 +92,17 @@ def made_up(
     size : int
     first : float, optional
         All real numbers of the first record.
+    numbers : tuple of float, float, int
+        Least and largest real numbers, and all whole ones.
     """
-    rng, made = np.random.default_rng(0), []
+    rng, made, (low, high, whole) = np.random.default_rng(0), [], numbers
     for (record, axis), root in zip(records.items(), roots, strict=True):
         of_one = np.delete(np.shape(graph.leaf_value(root)), axis)
-        values = rng.uniform(0.2, 0.8, (max(size, 5), *of_one))[:size]
+        values = rng.uniform(low, high, (max(size, 5), *of_one))[:size]
         if first is not None:
             values[0] = first
         if not record.type.dtype.startswith("float"):
-            values[:] = 0
+            values[:] = whole
         made.append(np.ascontiguousarray(np.moveaxis(values, 0, axis), dtype=record.type.dtype))
     return made
 

@@ -5,6 +5,7 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 import pytest
+from pymc.model.transform.optimization import freeze_dims_and_data
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.model import RecordModel
@@ -15,6 +16,7 @@ X = RNG.normal(size=N)
 Y = RNG.normal(size=N)
 FLAGS = (X > 0).astype(int)
 PERSONS = np.repeat(np.arange(N // 3), 3)
+REFUSED = "not factorise|number of records|inside of an op|length is known"
 PRIVATE = [{"neighboring_relation": "add_remove"}, {"privacy_unit": PERSONS}]
 
 
@@ -101,7 +103,20 @@ def in_size_of_sum(x):
     pm.Normal("y", pm.Normal("a") * pt.ones(x.shape[0]).sum() / 50 + x, 1, observed=Y)
 
 
+def of_component(x):
+    """That has a length in its own graph, whatever it was made of."""
+    z = pm.ZeroSumNormal.dist(1.0, shape=(x.shape[0], 3))
+    pm.Normal("y", pm.Normal("a") * x, pt.sqrt(z.shape[0]), observed=Y)
+
+
+def of_another_component(x):
+    z = pm.Normal.dist(0.0, 1.0, shape=x.shape[0])
+    pm.Normal("y", pm.Normal("a") * x, pt.sqrt(z.shape[0]), observed=Y)
+
+
 NUMBERS = [
+    of_component,
+    of_another_component,
     by_covariate,
     in_logit,
     in_probability,
@@ -138,7 +153,7 @@ def model(write, x):
 def test_what_reads_a_private_number_of_records_is_refused(write, settings):
     """Whether covariates are constants, which PyTensor looks at, or data."""
     for x in (constant, with_length_in_its_type, lambda: pm.Data("x", X)):
-        with pytest.raises(ModelRefusedError, match=r"not factorise|from the number of|inside of an op"):
+        with pytest.raises(ModelRefusedError, match=REFUSED):
             RecordModel(model(write, x), verify=False, **settings)
 
 
@@ -241,3 +256,71 @@ def test_what_does_not_read_it_is_as_before(write, settings):
     if "privacy_unit" in settings:
         expected = expected.reshape(-1, 3).sum(axis=1)
     np.testing.assert_allclose(private.full_batch.rows(point), expected, rtol=1e-9)
+
+
+def items(x):
+    """As many as there happen to be rows, which is said to be public."""
+    pm.Normal("y", pm.Normal("b", shape=N)[np.arange(N) % 7] + pm.Normal("a") * x, 1, observed=Y)
+
+
+@pytest.mark.parametrize("settings", [{}, *PRIVATE])
+def test_a_variable_that_is_as_long_may_be_public(settings):
+    assert RecordModel(model(items, constant), verify=False, public=["b"], **settings).n
+
+
+def flattened(x):
+    pm.Normal("y", pt.dot(x[:, None], pm.Normal("b", shape=(1, 1))).flatten(), 1, observed=Y)
+
+
+def reshaped(x):
+    pm.Normal("y", (pm.Normal("b") * x).reshape((-1, 1)), 1, observed=Y[:, None])
+
+
+def in_threes(x):
+    terms = pm.Normal("b") * (x[:, None] * np.arange(6.0))
+    pm.Normal("y", terms.reshape((-1, 3, 2)).sum((1, 2)), 1, observed=Y)
+
+
+@pytest.mark.parametrize("settings", [{}, *PRIVATE])
+@pytest.mark.parametrize("write", [flattened, reshaped, in_threes])
+def test_one_axis_may_be_what_is_left(write, settings):
+    """A size of -1 is the number of records if all others are what one record has."""
+    assert RecordModel(model(write, constant), verify=False, **settings).n
+
+
+def test_a_size_that_is_left_may_be_others():
+    """Control: two records beside each other."""
+    with pm.Model() as made:
+        pairs = (pm.Normal("b") * pt.as_tensor(X)).reshape((-1, 2)).sum(axis=1)
+        pm.Normal("y", pt.repeat(pairs, 2), 1, observed=Y)
+    with pytest.raises(ModelRefusedError, match="`reshape` over the records"):
+        RecordModel(made, verify=False, neighboring_relation="add_remove")
+
+
+@pytest.mark.parametrize("settings", PRIVATE)
+@pytest.mark.parametrize("frozen", [False, True])
+def test_the_length_of_a_dimension_is_such_a_number(frozen, settings):
+    """Also where it was made a constant."""
+    with pm.Model(coords={"obs": np.arange(N)}) as made:
+        x, number = pm.Data("x", X, dims="obs"), pt.cast(made.dim_lengths["obs"], "float64")
+        pm.Normal("y", pm.Normal("a") * x, pm.HalfNormal("s") * number**-0.2, observed=Y, dims="obs")
+    with pytest.raises(ModelRefusedError, match="not factorise"):
+        RecordModel(freeze_dims_and_data(made) if frozen else made, verify=False, **settings)
+    with pm.Model(coords={"obs": np.arange(N)}) as other:
+        x = pm.Data("x", X, dims="obs")
+        pm.Normal("y", pm.Normal("a") * x, pm.HalfNormal("s"), observed=Y, dims="obs")
+    assert RecordModel(freeze_dims_and_data(other) if frozen else other, verify=False, **settings).n
+
+
+@pytest.mark.parametrize("settings", [{}, *PRIVATE])
+def test_an_intervention_by_place_is_refused(settings):
+    """A part of the records would be before it, whatever they are. Control: as data."""
+    places = (np.arange(N) >= 30).astype(float)
+    for after, fine in [(pt.zeros(N)[30:].set(1.0), False), (places, True), (pm.math.exp(pt.zeros(N)), True)]:
+        with pm.Model() as made:
+            pm.Normal("y", pm.Normal("level") + pm.Normal("jump") * after, 1, observed=Y)
+        if fine:
+            assert RecordModel(made, verify=False, **settings).n
+        else:
+            with pytest.raises(ModelRefusedError, match="by the place of a record"):
+                RecordModel(made, verify=False, **settings)

@@ -55,7 +55,7 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
     "switch": (lambda: pt.switch(m, x, theta), 0, lambda: pt.switch(m[::-1], x, theta)),
     "cast": (lambda: pt.cast(x > 0, "int8") + i, 0, lambda: pt.cast(1e3 * x.sum(), "int32") + i),
     "broadcast row": (lambda: X * b, 0, lambda: X * x[:3]),
-    "broadcast calendar": (lambda: x + calendar, 0, lambda: x[:, None] + x),
+    "broadcast one number": (lambda: x + theta * pt.ones(N), 0, lambda: x[:, None] + x),
     "outer with calendar": (lambda: x[:, None] * calendar, 0, lambda: x[:, None] * x),
     "dimshuffle": (lambda: T.dimshuffle(2, 0, "x", 1), 1, lambda: T.dimshuffle(2, 0, 1) - T[0].T[:, None]),
     "sum": (lambda: T.sum(axis=(1, 2)), 0, lambda: T.sum(axis=(0, 2))),
@@ -196,7 +196,7 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
         lambda: pt.concatenate([XT, XT], axis=-1)[:, 1 : N + 1],
     ),
     "stack": (lambda: pt.stack([x, x * 2], axis=1), 0, lambda: pt.stack([x[0], x[1]])),
-    "stack in front": (lambda: pt.stack([x, calendar]), 1, lambda: pt.stack([x, x[::-1]])),
+    "stack in front": (lambda: pt.stack([x, pt.full(N, theta)]), 1, lambda: pt.stack([x, x[::-1]])),
     "split": (
         lambda: pt.split(X, [1, 2], n_splits=2, axis=1)[1],
         0,
@@ -246,9 +246,9 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
     "roll": (lambda: pt.roll(X, 1, axis=1), 0, lambda: pt.roll(X, 1, axis=0)),
     "flip": (lambda: pt.flip(X, axis=1), 0, lambda: pt.flip(X, axis=0)),
     "choose": (
-        lambda: pt.switch(pt.eq(i, 0), x, calendar),
+        lambda: pt.switch(pt.eq(i, 0), x, b[0]),
         0,
-        lambda: pt.switch(pt.eq(i, i[0]), x, calendar),
+        lambda: pt.switch(pt.eq(i, i[0]), x, b[0]),
     ),
     "if-else": (lambda: ifelse(theta > 0, x, -x), 0, lambda: ifelse(m[0], x, -x)),
     "if-else of a parameter": (
@@ -302,9 +302,9 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
         lambda: steps(lambda u, v, w: (v, w, x[::-1]), outputs_info=[pt.zeros(N)] * 3, n_steps=4)[0],
     ),
     "scan of states that swap": (
-        lambda: steps(lambda u, v: (v, u), outputs_info=[x, calendar], n_steps=3)[0],
+        lambda: steps(lambda u, v: (v, u), outputs_info=[x, pt.full(N, theta)], n_steps=3)[0],
         1,
-        lambda: steps(lambda u, v: (v, u + u.max()), outputs_info=[x, calendar], n_steps=3)[0],
+        lambda: steps(lambda u, v: (v, u + u.max()), outputs_info=[x, pt.full(N, theta)], n_steps=3)[0],
     ),
     "scan of two lags": (
         lambda: steps(
@@ -336,6 +336,51 @@ def no_warnings():
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield
+
+
+# Of numbers that are the same for all records, and that differ by the place of a record.
+PLACES = {
+    "beside records": (lambda v: x + v),
+    "in front": (lambda v: pt.stack([x, v])),
+    "chosen": (lambda v: pt.switch(pt.eq(i, 0), x, v)),
+    "multiplied": (lambda v: X * v[:, None]),
+    "of another axis": (lambda v: T * pt.zeros((N, 2))[:, 1].set(v)[:, :1, None]),
+    "in a buffer": (lambda v: pt.zeros((N, 2))[:, 1].set(v)[:, 0].set(x)),
+    "written": (lambda v: pt.zeros((N, 2))[pt.arange(N), i % 2].set(v)),
+    "written beside": (lambda v: X[:, 0].set(v)),
+    "positions": (lambda v: W[i, pt.cast(v > 0, "int64")]),
+    "filled": (lambda v: pt.alloc(v, pt.shape(x)[0]) + x),
+    "in a scan": (lambda v: steps(lambda u: u * 2, outputs_info=[x + v], n_steps=3)),
+    "beside a scan": (lambda v: steps(lambda u, w: u * w, outputs_info=[x], non_sequences=[v], n_steps=3)),
+    "state of a scan": (lambda v: steps(lambda u, w: (w, u), outputs_info=[x, v], n_steps=3)[0]),
+    "inner graph": (lambda v: inner(lambda a, b: a * b, x, v)),
+}
+SAME = [
+    lambda: theta * pt.ones(N),
+    lambda: pt.full(N, theta),
+    lambda: pt.zeros((N, 3)).sum(axis=1) + 1,
+    lambda: pt.zeros((3, N))[1],
+    lambda: pt.zeros((N, 3))[:, 1].set(theta)[:, 1],
+]
+OTHER = [
+    lambda: calendar,
+    lambda: pt.zeros(N)[3:].set(1.0),
+    lambda: pt.cumsum(pt.ones(N)),
+    lambda: pt.exp(calendar) * theta,
+    lambda: (pt.zeros((3, N)) + calendar)[1],
+    lambda: pt.zeros((N, 3))[:, 1].set(calendar)[:, 1],
+]
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_numbers_that_differ_by_the_place_of_a_record_are_mixed(name):
+    """Parts of the records would get other ones, and all those after a record that is added or removed."""
+    for makes, kind in ((SAME, Rows), (OTHER, Mixed)):
+        for make in makes:
+            output = PLACES[name](make())
+            found = Typing(N)([output], PERSONS.sources)[output]
+            assert isinstance(found, kind), found
+            assert kind is Rows or "by the place" in found.why
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,8 +14,19 @@ from pytensor.tensor.subtensor import (
 )
 
 from pymc_dp.records.row_types.ops import public_number
+from pymc_dp.records.row_types.places import one_value
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+from pymc_dp.records.row_types.types import (
+    LENGTH,
+    PUBLIC,
+    Empty,
+    Mixed,
+    Rows,
+    RowType,
+    Typing,
+    by_place,
+    rule,
+)
 
 #: What is taken along an axis, or several.
 type Index = Variable | slice
@@ -174,6 +185,10 @@ def _indexed(
         counted = [a for a in ranges.values() if a in lifted]
         if len(lifted) > 1 or len(unknown) > len(counted):
             return Mixed("`[...]` with records on two axes: every one with every other")
+        (lift,) = lifted
+        others = [v for _, v in places.arrays if v not in private and typing.record_range(v) is None]
+        if not all(_is_one_value(v, lift - places.ndim + v.type.ndim) for v in others):
+            return by_place(node.op)
         return Rows(places.first + next(iter(lifted)))
     return LENGTH if unknown or x_type is LENGTH else PUBLIC
 
@@ -198,12 +213,21 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         after = aligned
     if after is None:
         return PUBLIC
+    if y_type is PUBLIC and not _is_one_value(y, after - ndim + y.type.ndim):
+        return by_place(node.op)
     # Which axis of x that is: one taken whole, or one indexed by 0, 1, ..., n - 1.
     whole = {there: axis for axis, there in places.kept.items()}
-    if after in whole:
-        return Rows(whole[after])
+    found = whole.get(after)
     for axis, index in places.arrays:
         r = typing.record_range(index)
         if r is not None and places.first + r + places.ndim - index.type.ndim == after:
-            return Rows(axis)
+            found = axis
+    if found is not None:
+        written = isinstance(x_type, Rows) or isinstance(typing.of(x), Empty)  # that is looked at elsewhere
+        return Rows(found) if written or one_value(x, found) else by_place(node.op)
     return Mixed("records added up or written at positions that depend on them")
+
+
+def _is_one_value(v: Variable, axis: int) -> bool:
+    """Whether a public array is the same along an axis of what it is broadcast to; below 0 it has none."""
+    return axis < 0 or one_value(v, axis)

@@ -88,8 +88,8 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
         return [Mixed("`ifelse` on a condition about the records")] * len(node.outputs)
     k = len(node.outputs)
     return [
-        yes if yes == no else aligned([yes, no], node)
-        for yes, no in zip(types[1 : 1 + k], types[1 + k :], strict=True)
+        yes if yes == no else aligned([yes, no], node, [node.inputs[1 + i], node.inputs[1 + i + k]])
+        for i, (yes, no) in enumerate(zip(types[1 : 1 + k], types[1 + k :], strict=True))
     ]
 
 

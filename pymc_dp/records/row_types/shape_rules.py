@@ -8,9 +8,10 @@ from pytensor.tensor.basic import Alloc
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
-from pymc_dp.records.row_types.ops import sizes_of
+from pymc_dp.records.row_types.ops import public_number, sizes_of
+from pymc_dp.records.row_types.places import one_value
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, rule
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, by_place, rule
 
 
 @rule(SpecifyShape)
@@ -47,7 +48,10 @@ def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return Rows(axis) if set(sized) <= {axis} else over_records(node.op)
     if first is LENGTH or len(sized) > 1:
         return LENGTH
-    return Rows(sized[0]) if sized else first
+    if not sized:
+        return first
+    before = sized[0] - node.outputs[0].type.ndim + node.inputs[0].type.ndim
+    return Rows(sized[0]) if before < 0 or one_value(node.inputs[0], before) else by_place(node.op)
 
 
 @rule(Reshape)
@@ -67,10 +71,20 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     for a, size in enumerate(sizes):
         # In row-major order, where as many numbers come before, record i is number i again.
         same = (alike and a == axis) or (before is not None and before == _product(out.type.shape[:a]))
-        if same and (out.type.shape[a] == typing.n_rows or _is_size(typing, size, x, axis)):
+        fits = out.type.shape[a] == typing.n_rows or _is_size(typing, size, x, axis)
+        if same and (fits or _is_rest(sizes, a, x, axis)):
             return Rows(a)
         alike = alike and a < x.type.ndim and (_static(out, a, x) or _is_size(typing, size, x, a))
     return over_records(node.op)
+
+
+def _is_rest(sizes: Sequence[Variable | int | None], a: int, x: Variable, axis: int) -> bool:
+    """Whether a size is -1, and all others are numbers, as many entries as one record has."""
+    numbers = [None if size is None else public_number(size) for size in sizes]
+    others = [*numbers[:a], *numbers[a + 1 :]]
+    of_one = _product([*x.type.shape[:axis], *x.type.shape[axis + 1 :]])
+    positive = all(number is not None and number > 0 for number in others)
+    return numbers[a] == -1 and positive and of_one == _product(others)
 
 
 def _product(sizes: Sequence[int | None]) -> int | None:

@@ -28,6 +28,7 @@ from pymc_dp.records.row_types.ops import (
     public_number,
     sizes_of,
 )
+from pymc_dp.records.row_types.places import one_value, same_for_all
 
 RELATIONS = ("substitute", "add_remove")
 
@@ -166,6 +167,12 @@ class Typing:
         if mixed is not None:
             return [mixed] * len(node.outputs)
         result = found(self, node, inputs)
+        every = result if isinstance(result, list) else [result]
+        if inner_graphs(op) and any(isinstance(t, Rows) for t in every):
+            # The first axis of a scan's state is its steps.
+            public = {v: int(k in buffers) for k, v in enumerate(node.inputs) if inputs[k] is PUBLIC}
+            if not all(same_for_all(v, self.n_rows, first) for v, first in public.items()):
+                return [by_place(op)] * len(node.outputs)
         if empty is not None and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
             parts = empty.parts | written_part(node)
             return [result if parts == {"0", "1:"} else Empty(empty.why, result, parts)]
@@ -289,8 +296,11 @@ def written_part(node: Apply) -> set[str]:
     return {"0"} if public_number(last) == 0 else set()
 
 
-def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
-    """Type of a function entry by entry: all inputs are public, or rows of the same axis."""
+def aligned(inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | None = None) -> RowType:
+    """Type of a function entry by entry: all inputs are public, or rows of the same axis.
+
+    Inputs are the types of the variables `of`, by default of all that the node has.
+    """
     axes = {t.axis for t in inputs if isinstance(t, Rows)}
     mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
     if mixed is not None:
@@ -305,4 +315,12 @@ def aligned(inputs: Sequence[RowType], node: Apply) -> RowType:
     made = [out.type for out in node.outputs if not isinstance(out.type, RandomType)]
     if not all(isinstance(t, HasShape) and t.ndim > axis and t.shape[axis] != 1 for t in made):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
+    beside = zip(node.inputs if of is None else of, inputs, strict=True)
+    if not all(one_value(v, axis) for v, t in beside if t is PUBLIC):
+        return by_place(node.op)
     return Rows(axis)
+
+
+def by_place(op: Op) -> Mixed:
+    """Refuse numbers that are not the same for every record, and belong to none."""
+    return Mixed(f"`{name_of(op)}` of records and of numbers that may differ by the place of a record")
