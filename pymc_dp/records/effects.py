@@ -147,9 +147,11 @@ def _looked_up(free: Sequence[Variable], graphs: Sequence[Variable], ids: Variab
             raise refusals.refuse_effect(name, "is looked up in a way that is not followed")
         tables[node] = Table(axis, size)
         read[node] = parameters
-        for rv in parameters:
-            sides = [k for k, length in enumerate(shape_of(rv)) if length == size and size > 1]
-            own = [k for k in sides if _types(looked_up, free, {rv: k}, size).get(looked_up) == Rows(axis)]
+        every = {rv: [k for k, n in enumerate(shape_of(rv)) if n == size and size > 1] for rv in parameters}
+        single = {rv: sides[0] for rv, sides in every.items() if len(sides) == 1}
+        for rv, sides in every.items():
+            types = {k: _types(looked_up, free, single | {rv: k}, size) for k in sides}
+            own = [k for k in sides if types[k].get(looked_up) == Rows(axis)]
             if sides and (len(own) != 1 or axes.setdefault(rv, own[0]) != own[0]):
                 raise refusals.refuse_effect(rv.name, "couples persons")
     for node, parameters in read.items():

@@ -22,7 +22,7 @@ from pymc_dp.records.lengths import dims_of_records, number_of_rows, tables_of
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.public_positions import public_positions
 from pymc_dp.records.reading import Reading, ReadingSettings, VariableReading
-from pymc_dp.records.row_types import PUBLIC, Mixed, Rows, RowType, Typing
+from pymc_dp.records.row_types import PUBLIC, ByPlace, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import public_number
 
 
@@ -135,11 +135,11 @@ class _Reader:
             self._prior(name, term, "The prior of", conditions)
         for name, term in potentials.items():
             self._prior(name, term, "Potential", conditions)
-        for name, term in terms.items():
-            self._likelihood(name, term)
+        self._start(start, sources)
         for condition in conditions:
             (found.conditions if self.typing.of(condition) is PUBLIC else found.stripped).append(condition)
-        self._start(start, sources)
+        for name, term in terms.items():
+            self._likelihood(name, term)
         self._deterministics(sources)
         self._dims(sources)
         found.arrays = self.data.read(
@@ -194,7 +194,8 @@ class _Reader:
                 self.refuse(refusals.refuse_shape_by_numbers())
                 fit = False
             t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
-            if isinstance(t, Mixed) or (t is not PUBLIC and not observed):
+            # Of a free variable with an entry for each record it is said below.
+            if (isinstance(t, Mixed) and not isinstance(t, ByPlace)) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
                 self.refuse(error(rv.name, why(t)))
@@ -213,7 +214,7 @@ class _Reader:
         random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
         typing(given, {**sources, **random})
         types = [typing.of(v) for v in given]
-        mixed = next((t for t in types if isinstance(t, Mixed)), None)
+        mixed = next((t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
     def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:

@@ -228,7 +228,13 @@ def vectors(x):
     pm.MvNormal("y", mean, np.eye(2), observed=np.c_[X, Y])
 
 
+def vectors_of_one_covariance(x):
+    covariance = np.eye(2) * pt.exp(pm.Normal("a")) * pt.ones((N, 1, 1))
+    pm.MvNormal("y", x[:, None] * np.ones(2), covariance, observed=np.c_[X, Y])
+
+
 LAWS = [
+    vectors_of_one_covariance,
     plain,
     filled,
     mixture,

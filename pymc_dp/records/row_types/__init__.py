@@ -5,6 +5,7 @@ from pymc_dp.records.row_types.types import (
     LENGTH,
     PUBLIC,
     RULES,
+    ByPlace,
     Length,
     Mixed,
     Public,
@@ -13,4 +14,4 @@ from pymc_dp.records.row_types.types import (
     Typing,
 )
 
-__all__ = ["LENGTH", "PUBLIC", "RULES", "Length", "Mixed", "Public", "RowType", "Rows", "Typing"]
+__all__ = ["LENGTH", "PUBLIC", "RULES", "ByPlace", "Length", "Mixed", "Public", "RowType", "Rows", "Typing"]

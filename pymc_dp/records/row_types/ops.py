@@ -12,6 +12,7 @@ from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.subtensor import indices_from_subtensor
 
 # Ops that run Python functions of the user's, read files, or print.
 _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
@@ -103,3 +104,19 @@ def public_number(variable: object) -> int | None:
         return None
     value = np.asarray(value)
     return int(value) if value.ndim == 0 and value.dtype.kind in "iu" else None
+
+
+def written_part(node: Apply) -> set[str]:
+    """Which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, whole along the others."""
+    indices = indices_from_subtensor(node.inputs[2:], node.op.idx_list)
+    if not node.op.set_instead_of_inc or len(indices) != node.inputs[0].type.ndim:
+        return set()
+    if any(index != slice(None) for index in indices[:-1] if isinstance(index, slice)) or any(
+        not isinstance(index, slice) for index in indices[:-1]
+    ):
+        return set()
+    last = indices[-1]
+    if isinstance(last, slice):
+        rest = public_number(last.start) == 1 and last.stop is None and last.step is None
+        return {"1:"} if rest else set()
+    return {"0"} if public_number(last) == 0 else set()

@@ -3,7 +3,8 @@
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, NominalVariable, Variable
 from pytensor.graph.type import HasShape
-from pytensor.tensor.basic import Alloc, AllocEmpty
+from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
@@ -24,6 +25,8 @@ def one_value(variable: Variable, axis: int) -> bool:
     match node.op:
         case Elemwise():
             return all(one_value(v, axis) for v in node.inputs)
+        case Blockwise():
+            return axis < node.op.batch_ndim(node) and all(one_value(v, axis) for v in node.inputs)
         case DimShuffle():
             return one_value(x, int(node.op.new_order[axis]))  # an axis that is new has length 1
         case AllocEmpty():  # what was written is looked at where it is written
@@ -34,6 +37,9 @@ def one_value(variable: Variable, axis: int) -> bool:
         case CAReduce():
             reduced = range(x.type.ndim) if node.op.axis is None else node.op.axis
             return one_value(x, [a for a in range(x.type.ndim) if a not in reduced][axis])
+        case ExtractDiag():
+            left = [a for a in range(x.type.ndim) if a not in (node.op.axis1, node.op.axis2)]
+            return axis < len(left) and one_value(x, left[axis])
         case Subtensor():
             return one_value(x, _axes_left(node)[axis])
         case IncSubtensor():
@@ -46,7 +52,7 @@ def one_value(variable: Variable, axis: int) -> bool:
 
 
 def same_for_all(variable: Variable, n_rows: int, first: int = 0) -> bool:
-    """Whether a public variable is the same along all axes, from the first on, that are as long as records."""
+    """Whether a public variable is the same along all axes, from the first on, as long as records."""
     shape = variable.type.shape if isinstance(variable.type, HasShape) else ()
     return all(
         one_value(variable, axis) for axis, length in enumerate(shape) if length == n_rows and axis >= first

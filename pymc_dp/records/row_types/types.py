@@ -27,6 +27,7 @@ from pymc_dp.records.row_types.ops import (
     name_of,
     public_number,
     sizes_of,
+    written_part,
 )
 from pymc_dp.records.row_types.places import one_value, same_for_all
 
@@ -61,6 +62,11 @@ class Mixed:
     """
 
     why: str
+
+
+@dataclass(frozen=True, eq=False)
+class ByPlace(Mixed):
+    """Rows beside numbers that differ by the place of a record: those of a variable, perhaps."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,22 +286,6 @@ def buffers_of(node: Apply) -> set[int]:
     return set()
 
 
-def written_part(node: Apply) -> set[str]:
-    """Which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, whole along the others."""
-    indices = indices_from_subtensor(node.inputs[2:], node.op.idx_list)
-    if not node.op.set_instead_of_inc or len(indices) != node.inputs[0].type.ndim:
-        return set()
-    if any(index != slice(None) for index in indices[:-1] if isinstance(index, slice)) or any(
-        not isinstance(index, slice) for index in indices[:-1]
-    ):
-        return set()
-    last = indices[-1]
-    if isinstance(last, slice):
-        rest = public_number(last.start) == 1 and last.stop is None and last.step is None
-        return {"1:"} if rest else set()
-    return {"0"} if public_number(last) == 0 else set()
-
-
 def aligned(inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | None = None) -> RowType:
     """Type of a function entry by entry: all inputs are public, or rows of the same axis.
 
@@ -321,6 +311,6 @@ def aligned(inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | Non
     return Rows(axis)
 
 
-def by_place(op: Op) -> Mixed:
+def by_place(op: Op) -> ByPlace:
     """Refuse numbers that are not the same for every record, and belong to none."""
-    return Mixed(f"`{name_of(op)}` of records and of numbers that may differ by the place of a record")
+    return ByPlace(f"`{name_of(op)}` of records and of numbers that may differ by the place of a record")
