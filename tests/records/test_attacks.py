@@ -106,7 +106,7 @@ def test_rows_by_position_are_refused():
     with pm.Model() as model:
         data = pm.Data("data", Y)
         pm.Normal("y", pm.Normal("b") * pt.arange(data.shape[0]), 1, observed=data)
-    with pytest.raises(ModelRefusedError, match="its place among the others"):
+    with pytest.raises(ModelRefusedError, match="by the place of a record"):
         RecordModel(model)
 
 

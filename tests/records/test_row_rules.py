@@ -349,6 +349,7 @@ PLACES = {
     "written": (lambda v: pt.zeros((N, 2))[pt.arange(N), i % 2].set(v)),
     "written beside": (lambda v: X[:, 0].set(v)),
     "positions": (lambda v: W[i, pt.cast(v > 0, "int64")]),
+    "looked up": (lambda v: pt.stack([v, v], axis=1)[pt.arange(N) % N, i % 2] + x),
     "filled": (lambda v: pt.alloc(v, pt.shape(x)[0]) + x),
     "in a scan": (lambda v: steps(lambda u: u * 2, outputs_info=[x + v], n_steps=3)),
     "beside a scan": (lambda v: steps(lambda u, w: u * w, outputs_info=[x], non_sequences=[v], n_steps=3)),

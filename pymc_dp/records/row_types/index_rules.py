@@ -186,8 +186,11 @@ def _indexed(
         if len(lifted) > 1 or len(unknown) > len(counted):
             return Mixed("`[...]` with records on two axes: every one with every other")
         (lift,) = lifted
-        others = [v for _, v in places.arrays if v not in private and typing.record_range(v) is None]
-        if not all(_is_one_value(v, lift - places.ndim + v.type.ndim) for v in others):
+        others = [(k, v) for k, v in places.arrays if v not in private and typing.record_range(v) is None]
+        if not all(
+            _is_one_value(v, lift - places.ndim + v.type.ndim) or (x_type is PUBLIC and one_value(x, k))
+            for k, v in others
+        ):
             return by_place(node.op)
         return Rows(places.first + next(iter(lifted)))
     return LENGTH if unknown or x_type is LENGTH else PUBLIC

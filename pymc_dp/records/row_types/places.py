@@ -3,7 +3,7 @@
 import numpy as np
 from pytensor.graph.basic import Apply, Constant, NominalVariable, Variable
 from pytensor.graph.type import HasShape
-from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag
+from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag, Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
@@ -25,6 +25,8 @@ def one_value(variable: Variable, axis: int) -> bool:
     match node.op:
         case Elemwise():
             return all(one_value(v, axis) for v in node.inputs)
+        case Join():
+            return axis != node.op.axis and all(one_value(v, axis) for v in node.inputs)
         case Blockwise():
             return axis < node.op.batch_ndim(node) and all(one_value(v, axis) for v in node.inputs)
         case DimShuffle():
