@@ -204,8 +204,9 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
         "clipping a record's own term does not bound what that record does to the others' (a mean or maximum "
         "over the column inside the graph, a lagged value, an autoregression).",
         "take such numbers from public information or from dp.Prepare, which pays for scales, levels and "
-        "bounds once, and write the likelihood of a record from its own row; an Op that acts on each record "
-        "by itself can be named in trusted_ops=.",
+        "bounds once, and write the likelihood of a record from its own row (numbers by its place, as time "
+        "since the first, are a column of data); an Op that acts on each record by itself can be named in "
+        "trusted_ops=.",
     )
 
 
