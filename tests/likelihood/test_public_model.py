@@ -375,7 +375,8 @@ def test_coordinates_of_persons_are_left_out():
     private, coords = rows(), {"person": [f"Secretperson{k}" for k in range(N)], "predictor": ["a", "b"]}
     with pm.Model(coords=coords) as model:
         table = pm.Data("table", np.ones((N, 2)), dims=("person", "predictor"))
-        pm.Normal("y", table @ pm.Normal("b", dims="predictor"), 1, observed=private["y"], dims="person")
+        own = (table @ pm.Normal("b", dims="predictor"))[np.arange(N)[::-1]]
+        pm.Normal("y", own, 1, observed=private["y"], dims="person")
     made, _ = check(model, Secrets(**private), public=["table"])
     assert made.named_vars_to_dims == {"table": (None, "predictor"), "b": ("predictor",)}
     assert made.coords == {"predictor": ("a", "b")}
