@@ -357,6 +357,9 @@ PLACES = {
     "inner graph": (lambda v: inner(lambda a, b: a * b, x, v)),
 }
 SAME = [
+    lambda: pt.cumsum(theta * pt.ones((N, 3)), axis=1)[:, 1],
+    lambda: pt.sort(theta * pt.ones((N, 3)), axis=1)[:, 0],
+    lambda: pt.special.softmax(pt.zeros((N, 3)) + b[:3], axis=1)[:, 0],
     lambda: theta * pt.ones(N),
     lambda: pt.full(N, theta),
     lambda: pt.zeros((N, 3)).sum(axis=1) + 1,
@@ -364,6 +367,7 @@ SAME = [
     lambda: pt.zeros((N, 3))[:, 1].set(theta)[:, 1],
 ]
 OTHER = [
+    lambda: pt.special.softmax(pt.zeros((N, 3)) + calendar[:, None], axis=0)[:, 0],
     lambda: calendar,
     lambda: pt.zeros(N)[3:].set(1.0),
     lambda: pt.cumsum(pt.ones(N)),

@@ -1,11 +1,14 @@
 """Whether public numbers stand for every record alike, or differ by the place that a record has."""
 
 import numpy as np
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, NominalVariable, Variable
 from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag, Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
 
@@ -27,10 +30,17 @@ def one_value(variable: Variable, axis: int) -> bool:
             return all(one_value(v, axis) for v in node.inputs)
         case Join():
             return axis != node.op.axis and all(one_value(v, axis) for v in node.inputs)
+        case CumOp() | SortOp() | ArgSortOp():
+            swept = node.op.axis
+            return swept is not None and axis != swept % ndim and one_value(x, axis)
         case Blockwise():
             return axis < node.op.batch_ndim(node) and all(one_value(v, axis) for v in node.inputs)
         case DimShuffle():
             return one_value(x, int(node.op.new_order[axis]))  # an axis that is new has length 1
+        case OpFromGraph():
+            within = node.op.fgraph
+            outputs = within.bind(dict(zip(within.inputs, node.inputs, strict=True)))
+            return one_value(outputs[node.outputs.index(variable)], axis)
         case AllocEmpty():  # what was written is looked at where it is written
             return True
         case Alloc():
