@@ -15,6 +15,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pymc_dp.records import checks, graph, memory, refusals
 from pymc_dp.records.opaque import OpaqueModel, graphs_of
 from pymc_dp.records.row_types import Mixed, Rows, RowType
+from pymc_dp.records.row_types.ops import known_shape
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
 # Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
@@ -142,7 +143,7 @@ class Arrays:
         self.inside.update(graph.inner_leaves(graphs), brought)
         if opaque.number is not None:
             shared = [v for v in new if isinstance(v, SharedVariable)]
-            self.inside.update(v for v in shared if opaque.number in getattr(v.type, "shape", ()))
+            self.inside.update(v for v in shared if opaque.number in known_shape(v))
             self.computed = {v for v in new if v not in [*brought, *shared] and self.is_private(v)}
         for k, leaf in enumerate(new):
             self._label(leaf.name or f"density.array_{k + 1}", leaf)

@@ -31,6 +31,7 @@ from pymc_dp.records.refusals import (
     refuse_discrete_bound,
     refuse_start,
 )
+from pymc_dp.records.row_types.ops import known_shape
 from pymc_dp.records.sparse_rows import without_sparse_products
 
 
@@ -106,9 +107,7 @@ class OpaqueModel:
 
     def _is_known(self, leaf: Variable) -> bool:
         """Whether a graph can know an array by its numbers, or the private number of records by its type."""
-        return isinstance(leaf, Constant) or (
-            self.number is not None and self.number in getattr(leaf.type, "shape", ())
-        )
+        return isinstance(leaf, Constant) or (self.number is not None and self.number in known_shape(leaf))
 
     def _is_free(self, node: Apply) -> bool:
         """Whether a node makes a free variable, of which `Reading` asks whether it is as long as records."""
@@ -135,7 +134,7 @@ class OpaqueModel:
 
     def number_stays_in(self, rv: Variable) -> bool:
         """Whether a component's type has the private number of records, as that is within its own graph."""
-        shapes = (getattr(v.type, "shape", ()) for v in self._components(rv))
+        shapes = (known_shape(v) for v in self._components(rv))
         return self.number is not None and any(self.number in shape for shape in shapes)
 
     def _components(self, rv: Variable) -> list[Variable]:

@@ -17,6 +17,7 @@ from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dp.records.graph import Change, flatten, leaf_value, rewritten
 from pymc_dp.records.refusals import refuse_shape_by_numbers
+from pymc_dp.records.row_types.ops import known_shape
 
 
 def find_number(hidden: Mapping[Variable, Variable], number: int) -> Variable | None:
@@ -83,7 +84,7 @@ def with_other_types(
         Of a distribution, lengths that the numbers of an array decided.
     """
     lost = {length for each in zip(inputs, node.inputs, strict=True) for length in _lost_lengths(*each)}
-    stays = any(number is not None and number in getattr(out.type, "shape", ()) for out in node.outputs)
+    stays = any(number is not None and number in known_shape(out) for out in node.outputs)
     if not lost and not stays:
         return None
     op = cast(OpFromGraph, node.op)
@@ -101,5 +102,5 @@ def with_other_types(
 
 def _lost_lengths(new: Variable, old: Variable) -> list[int]:
     """Lengths that the type of a variable has, and that of another one has not."""
-    lengths = zip(getattr(new.type, "shape", ()), getattr(old.type, "shape", ()), strict=False)
+    lengths = zip(known_shape(new), known_shape(old), strict=False)
     return [before for now, before in lengths if before is not None and now != before]

@@ -189,3 +189,18 @@ def test_places_are_noticed_where_entries_start_alike(block, monkeypatch):
     monkeypatch.setattr(types, "one_value", lambda variable, axis: True)
     with pytest.raises(ModelRefusedError, match="its place among the others"):
         RecordModel(model)
+
+
+@pytest.mark.parametrize("law", ["pareto", "geometric"])
+def test_places_are_noticed_where_a_law_has_no_zeros(law, monkeypatch):
+    """Made-up outcomes that a law does not have show nothing: all rows are minus infinity."""
+    monkeypatch.setattr(types, "one_value", lambda variable, axis: True)
+    trend = pt.cumsum(pt.zeros(N)[1:].set(1.0)) / 10
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=2)
+        if law == "pareto":
+            pm.Pareto("y", pt.exp(b[0] + b[1] * trend), 1.0, observed=1 + np.exp(X))
+        else:
+            pm.Geometric("y", pm.math.sigmoid(b[0] + b[1] * trend), observed=np.arange(N) % 3 + 1)
+    with pytest.raises(ModelRefusedError, match="its place among the others"):
+        RecordModel(model)

@@ -73,6 +73,11 @@ def sizes_of(shape: Variable) -> list[int] | list[Variable] | None:
     return list(node.inputs) if node is not None and isinstance(node.op, MakeVector) else None
 
 
+def known_shape(variable: Variable) -> tuple[int | None, ...]:
+    """Lengths that the type of a variable has, None for those it does not know; () for what is no array."""
+    return variable.type.shape if isinstance(variable.type, HasShape) else ()
+
+
 def name_of(op: Op) -> str:
     """What a user would call an Op."""
     of = op.core_op if isinstance(op, Blockwise) else op.scalar_op if isinstance(op, Elemwise) else op

@@ -11,6 +11,8 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
+from pymc_dp.records.row_types.ops import known_shape
+
 
 def one_value(variable: Variable, axis: int) -> bool:
     """Whether all entries of a public variable along an axis are one number, by construction.
@@ -65,7 +67,7 @@ def one_value(variable: Variable, axis: int) -> bool:
 
 def same_for_all(variable: Variable, n_rows: int, first: int = 0) -> bool:
     """Whether a public variable is the same along all axes, from the first on, as long as records."""
-    shape = variable.type.shape if isinstance(variable.type, HasShape) else ()
+    shape = known_shape(variable)
     return all(
         one_value(variable, axis) for axis, length in enumerate(shape) if length == n_rows and axis >= first
     )
