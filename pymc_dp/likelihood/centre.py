@@ -16,6 +16,26 @@ compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 
 
+# Loops where NumPy has a word: Numba takes seconds to compile what it would say of shapes that do not fit.
+@compiled
+def set_all(array, value):
+    """Set all numbers of a vector."""
+    for j in range(len(array)):
+        array[j] = value
+
+
+@compiled
+def find_largest(array):
+    """Place of the first of the largest numbers of a vector, or of the first that is not a number."""
+    place = 0
+    for j in range(len(array)):
+        if array[j] != array[j]:
+            return j
+        if array[j] > array[place]:
+            place = j
+    return place
+
+
 @compiled
 def length_of(d, gram):
     """Length of ``sum_a d[a] x_a`` of rows x with these inner products."""
@@ -37,7 +57,7 @@ def subtract(group, centre, out):
 @compiled
 def find_squares(points, gram, out):
     """Squared lengths of points (k, number)."""
-    out[:] = 0.0
+    set_all(out, 0.0)
     for a in range(len(points)):
         for b in range(a + 1):
             product = gram[a, b] if a == b else 2 * gram[a, b]
@@ -108,7 +128,7 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
     `work` is what its arrays are kept in: (3, k), (k, number), (number,) and (number,).
     """
     steps, apart, squares, factors = work
-    centre[:] = 0.0
+    set_all(centre, 0.0)
     for t in range(passes):
         subtract(group, centre, apart)
         find_squares(apart, gram, squares)

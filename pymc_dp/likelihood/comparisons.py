@@ -9,8 +9,10 @@ from pymc_dp.likelihood.centre import (
     compiled,
     find_centre,
     find_factors,
+    find_largest,
     find_squares,
     length_of,
+    set_all,
     subtract,
     sum_products,
     sum_weighted,
@@ -26,7 +28,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: 810a05aafd54f187 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: c47fa2c0ef07c26a (centre.py, unit_bounds.py).
 # Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
 SCORE_GRID = 2**20
 ROOT_GRID = 2**12
@@ -179,7 +181,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     # many; its squared norm; and the trace's.
     before, matrix = np.zeros(p), np.zeros((p, p))
     for unit in range(len(first) - 1):
-        before[:] = 0.0
+        set_all(before, 0.0)
         of_score, of_slope, of_extra = 0.0, 0.0, 0.0
         begin = folded = first[unit] * k
         for i in range(first[unit], first[unit + 1]):
@@ -212,7 +214,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             subtract(group, centre, apart)
             find_squares(apart, left, squares)
             find_factors(squares, clip, factors)
-            farthest = int(np.argmax(squares))
+            farthest = find_largest(squares)
             part = given[farthest] * factors[farthest]
             for a in range(k):
                 mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart, a)
@@ -222,7 +224,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 for b in range(a + 1):
                     slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
             find_squares(moved, left, squares)
-            longest = math.sqrt(max(np.max(squares), 0.0))
+            longest = math.sqrt(max(squares[find_largest(squares)], 0.0))
             if several:
                 find_squares(moved, gram, squares)
             # Squared lengths that are nearly zero may be rounded to less.
@@ -289,7 +291,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 scale *= 0.98
                 extra = np.floor(extra * 0.96)
             if not fits:
-                vectors[i * k : (i + 1) * k] = 0.0
+                for b in range(k):
+                    set_all(vectors[i * k + b], 0.0)
                 continue
             of_slope += added
             of_extra += extra
@@ -307,7 +310,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     vector[e] = before[e] + np.trunc(value * scale)
                     squared += vector[e] * vector[e]
                 if squared <= float(SCORE_GRID) * float(SCORE_GRID):
-                    before[:] = vector
+                    for e in range(p):
+                        before[e] = vector[e]
                     of_score = squared
                     break
                 scale *= 0.98

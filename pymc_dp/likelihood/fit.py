@@ -12,7 +12,7 @@ from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
-# Numba's cache sees no change of what is compiled in: 412701cff6a6de1a (centre.py).
+# Numba's cache sees no change of what is compiled in: e454d813ac427821 (centre.py).
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
 FIT_TWINS = 19
 # Upper ends of the cells of places, but for the last; and the part of the records that the model says are in
@@ -206,7 +206,10 @@ def _find_together(own, group, weights, rows, first, out):
                     products[j] += group[j, i, a] * along[a]
                 mean += weight * products[j]
                 square += weight * products[j] * products[j]
-            low, high = min(np.min(products), mine) - mean, max(np.max(products), mine) - mean
+            low, high = mine, mine
+            for product in products:
+                low, high = min(low, product), max(high, product)
+            low, high = low - mean, high - mean
             if not (math.isfinite(square) and math.isfinite(low) and math.isfinite(high)):
                 continue
             variance = square - mean * mean

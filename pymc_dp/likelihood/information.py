@@ -312,7 +312,8 @@ def _follow(inverse, i, j, move):
     first, second = np.empty(p), np.empty(p)
     for k in range(len(inverse)):
         grow = move[k]
-        first[:], second[:] = inverse[k, :, i], inverse[k, :, j]
+        for a in range(p):
+            first[a], second[a] = inverse[k, a, i], inverse[k, a, j]
         if i == j:
             scale = grow / (1 + grow * first[i])
             for a in range(p):

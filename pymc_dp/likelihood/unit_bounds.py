@@ -2,9 +2,9 @@
 
 import math
 
-from pymc_dp.likelihood.centre import compiled, find_squares, subtract
+from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
-# Numba's cache sees no change of what is compiled in: 412701cff6a6de1a (centre.py).
+# Numba's cache sees no change of what is compiled in: e454d813ac427821 (centre.py).
 # A record of a unit goes no further than this many times the bound that it has if all of the unit's records
 # tell as much as it does, and bounds add up as those of independent records do: the first of them would else
 # leave little to the others.
@@ -81,7 +81,8 @@ def along_sum(vectors, begin, folded, end, matrix, x):
 def fold(vectors, begin, folded, end, matrix):
     """Add the vectors that are not in the matrix yet."""
     if folded == begin:
-        matrix[:] = 0.0
+        for a in range(len(matrix)):
+            set_all(matrix[a], 0.0)
     for v in range(folded, end):
         for a in range(len(matrix)):
             for b in range(len(matrix)):

@@ -19,6 +19,7 @@ _ROWS = 256
 _FEW = 3
 
 
+# Loops where NumPy has a word: Numba takes seconds to compile what it would say of shapes that do not fit.
 # No fast mathematics, or sums would be in any order: also where it is inlined into a loop that has it.
 @numba.njit(cache=True, nogil=True, fastmath=False)
 def _by_number(rows, columns, out):
@@ -43,7 +44,8 @@ def _by_row(rows, matrix, out):
     fours = width - width % 4
     total = np.empty(matrix.shape[1])
     for i in range(rows.shape[0]):
-        total[:] = 0.0
+        for j in range(total.size):
+            total[j] = 0.0
         for k in range(0, fours, 4):
             a, b, c, d = rows[i, k], rows[i, k + 1], rows[i, k + 2], rows[i, k + 3]
             for j in range(total.size):
@@ -53,7 +55,8 @@ def _by_row(rows, matrix, out):
         for k in range(fours, width):
             for j in range(total.size):
                 total[j] += rows[i, k] * matrix[k, j]
-        out[i] = total
+        for j in range(total.size):
+            out[i, j] = total[j]
 
 
 @numba.njit(cache=True, nogil=True, fastmath=False)
@@ -101,7 +104,9 @@ def multiply(left, right):
     rows = np.empty((min(_ROWS, m), width))
     for first in range(0, m, _ROWS):
         some = rows[: min(_ROWS, m - first)]
-        some[:] = left[first : first + _ROWS]
+        for i in range(len(some)):
+            for k in range(width):
+                some[i, k] = left[first + i, k]
         _multiply_some(some, matrix, columns, out[first : first + _ROWS])
     return out
 
@@ -159,7 +164,8 @@ def solve(triangle, right, lower, unit, turned):
     out = np.empty((k, m))
     for step in range(k):
         i = step if lower != turned else k - 1 - step
-        out[i] = right[i]
+        for column in range(m):
+            out[i, column] = right[i, column]
         for done in range(step):
             j = done if lower != turned else k - 1 - done
             factor = triangle[j, i] if turned else triangle[i, j]

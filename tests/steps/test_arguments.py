@@ -13,7 +13,7 @@ import pymc_dp as dp
 from benchmarks import published_fast_mh as published
 from benchmarks import visited_files
 from pymc_dp import steps
-from tests import test_architecture, test_digests
+from tests import test_architecture, test_runs
 from tests.conftest import logistic_model
 
 STEPS = [cls for cls, _ in visited_files.SAMPLERS.values()]
@@ -25,7 +25,7 @@ every_step = pytest.mark.parametrize("kind", STEPS, ids=lambda kind: kind.__name
 def test_every_public_step_is_in_every_list_of_steps():
     """One that is added to the package is added to the lists from which tests and benchmarks take them."""
     steps = {one.__name__ for one in STEPS}
-    assert steps == {name for name, _ in test_digests.ANY} == set(test_architecture.MOST)
+    assert steps == {name for name, _ in test_runs.ANY} == set(test_architecture.MOST)
 
 
 def test_every_step_is_public():
