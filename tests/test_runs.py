@@ -106,7 +106,7 @@ CASES = {
 
 
 def run_of(case):
-    """Totals of a short chain's points and stats, later iterations with more weight; and its random stream."""
+    """Totals of points and stats of a short run, later iterations with more weight; and its stream."""
     cls, kwargs = CASES[case]
     if kwargs["neighboring_relation"] == "substitute" and "published" not in case:
         kwargs = {name: value for name, value in kwargs.items() if name != "public_n"}
