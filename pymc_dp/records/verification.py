@@ -10,7 +10,7 @@ from pymc_dp.records import gate, graph, refusals
 from pymc_dp.records.sums import Points, compiled_rows, guarded
 
 # Made-up records of which the first is taken away: more than a block of them that a model may count by place.
-_PLACES = 130
+_PLACES = 1_000
 # Least and largest real numbers, and all whole ones, of made-up records: some laws have none of the first.
 _MADE_UP = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
 

@@ -429,6 +429,34 @@ def deterministic_count(treated, y):
     normal(pm.Normal("c"), y)
 
 
+def entries(size):
+    """How many entries memory of this size has, as a number."""
+    return pt.empty(pt.cast(size, "int64"))[0].set(1.0)[1:].set(1.0).sum()
+
+
+@leak("left out")
+def deterministic_size_of_memory(x, y):
+    pm.Deterministic("size", entries(1e3 * pt.abs(pt.constant(x)[5]) + 1) * pm.Normal("m"))
+    normal(pm.Normal("c"), y)
+
+
+@leak("prior")
+def prior_of_the_size_of_memory(x, y):
+    normal(pm.Normal("m", entries(1 + (pt.constant(x) ** 2).sum()), 1), y)
+
+
+@leak("observed")
+def size_of_memory(x, y):
+    normal(pm.Normal("m") * x * entries(1 + pt.abs(x).max()), y)
+
+
+@leak("observed")
+def sums_of_others_at_two_ranges(x, y):
+    places = pt.arange(x.shape[0])
+    others = (pt.as_tensor(x)[:, None] * pt.ones((1, x.shape[0])))[places, places].set(0.0)
+    normal(pm.Normal("m") * others.sum(axis=0), y)
+
+
 @leak("left out")
 def deterministic_any(treated, y):
     m = pm.Normal("m")

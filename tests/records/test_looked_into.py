@@ -9,7 +9,7 @@ from pytensor.graph.basic import Apply
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.model import RecordModel
-from pymc_dp.records.row_types import types
+from pymc_dp.records.row_types.places import OneValue
 
 N = 40
 ROWS = np.full((N, 3), 0.33333)  # their sums are not one
@@ -186,7 +186,7 @@ def test_places_are_noticed_where_entries_start_alike(block, monkeypatch):
         pm.Normal("y", pm.Normal("b", shape=2)[(pt.arange(y.shape[0]) // block) % 2], 1, observed=y)
     with pytest.raises(ModelRefusedError, match="by the place of a record"):
         RecordModel(model)
-    monkeypatch.setattr(types, "one_value", lambda variable, axis: True)
+    monkeypatch.setattr(OneValue, "__call__", lambda self, variable, axis: True)
     with pytest.raises(ModelRefusedError, match="its place among the others"):
         RecordModel(model)
 
@@ -194,7 +194,7 @@ def test_places_are_noticed_where_entries_start_alike(block, monkeypatch):
 @pytest.mark.parametrize("law", ["pareto", "geometric"])
 def test_places_are_noticed_where_a_law_has_no_zeros(law, monkeypatch):
     """Made-up outcomes that a law does not have show nothing: all rows are minus infinity."""
-    monkeypatch.setattr(types, "one_value", lambda variable, axis: True)
+    monkeypatch.setattr(OneValue, "__call__", lambda self, variable, axis: True)
     trend = pt.cumsum(pt.zeros(N)[1:].set(1.0)) / 10
     with pm.Model() as model:
         b = pm.Normal("b", shape=2)

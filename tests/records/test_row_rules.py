@@ -41,6 +41,11 @@ def inner(f, *inputs):
     return OpFromGraph(dummies, [f(*dummies)])(*inputs)
 
 
+def counted(number):
+    """A number, as that of the entries of a vector."""
+    return pt.empty(pt.cast(number, "int64") + 2)[0].set(1.0)[1:].set(1.0).sum()
+
+
 def positions(v=x):
     return pt.arange(v.shape[0])
 
@@ -315,6 +320,21 @@ CASES: dict[str, tuple[Callable, int | None, Callable]] = {
             lambda a, b: a + b, outputs_info=[{"initial": XT.T[:2, :], "taps": [-2, -1]}], n_steps=3
         ),
     ),
+    "scan of what stands beside, too": (
+        lambda: steps(lambda u, v: u + v[0] * x, sequences=[b], non_sequences=[b]),
+        1,
+        lambda: steps(lambda u, v: u + v, sequences=[x], non_sequences=[x]),
+    ),
+    "as long as a number": (
+        lambda: counted(j) * x,
+        0,
+        lambda: counted(pt.abs(x[2])) * x,
+    ),
+    "written at a range": (
+        lambda: (x[:, None] * pt.ones((1, 3)))[pt.arange(N), i % 2].set(0.0),
+        0,
+        lambda: (x[:, None] * pt.ones((1, N)))[pt.arange(N), pt.arange(N)].set(0.0).sum(axis=0),
+    ),
     "scan until": (
         lambda: steps(lambda s: (s + 1, until(s > 3)), outputs_info=[theta], n_steps=9),
         None,
@@ -350,10 +370,34 @@ PLACES = {
     "written beside": (lambda v: X[:, 0].set(v)),
     "positions": (lambda v: W[i, pt.cast(v > 0, "int64")]),
     "looked up": (lambda v: pt.stack([v, v], axis=1)[pt.arange(N) % N, i % 2] + x),
+    "looked up at 0 to n": (lambda v: pt.stack([v, v], axis=1)[pt.arange(N), i % 2] + x),
+    "looked up by a mask": (lambda v: (W[:, :1] * v[None, :])[i % 2, pt.ones(N, dtype=bool)] + x),
+    "written at places": (lambda v: pt.zeros((N, 2))[pt.arange(N), pt.cast(v > 0, "int64")].set(x)),
+    "written at places, at codes": (
+        lambda v: pt.zeros((N, 2, 2))[pt.arange(N), pt.cast(v > 0, "int64"), i % 2].set(1.0)
+    ),
+    "in memory": (lambda v: pt.empty((N, 2))[:, 0].set(v)[:, 1:].set(x[:, None])),
     "filled": (lambda v: pt.alloc(v, pt.shape(x)[0]) + x),
     "in a scan": (lambda v: steps(lambda u: u * 2, outputs_info=[x + v], n_steps=3)),
     "beside a scan": (lambda v: steps(lambda u, w: u * w, outputs_info=[x], non_sequences=[v], n_steps=3)),
     "state of a scan": (lambda v: steps(lambda u, w: (w, u), outputs_info=[x, v], n_steps=3)[0]),
+    "becomes a state": (
+        lambda v: steps(
+            lambda u, w: pt.switch(theta > 0, u, w), outputs_info=[x], non_sequences=[v], n_steps=3
+        )
+    ),
+    "public state": (
+        lambda v: steps(
+            lambda u, w, fixed: (u + w, w * 2 + fixed),
+            outputs_info=[x, pt.zeros(N)],
+            non_sequences=[v],
+            n_steps=3,
+        )[0]
+    ),
+    "sequence": (lambda v: steps(lambda w, u: u + w, sequences=[pt.stack([v, 2 * v])], non_sequences=[x])),
+    "of unknown length": (
+        lambda v: steps(lambda u, w: u * w, outputs_info=[x], non_sequences=[v[: pt.shape(x)[0]]], n_steps=3)
+    ),
     "inner graph": (lambda v: inner(lambda a, b: a * b, x, v)),
 }
 SAME = [
@@ -365,8 +409,16 @@ SAME = [
     lambda: pt.zeros((N, 3)).sum(axis=1) + 1,
     lambda: pt.zeros((3, N))[1],
     lambda: pt.zeros((N, 3))[:, 1].set(theta)[:, 1],
+    lambda: pt.dot(pt.ones((N, 3)), b[:3]),
+    lambda: pt.vectorize(pt.dot, "(k),(k)->()")(pt.ones((N, 3)), b[:3]),
+    lambda: pt.argmax(pt.ones((N, 3)) * b[:3], axis=1) + 1.0,
+    lambda: (pt.zeros(N * 3) + theta).reshape((N, 3)).sum(axis=1),
+    lambda: pt.specify_shape(pt.full(N, theta), N),
 ]
 OTHER = [
+    lambda: pt.dot(pt.ones((N, 3)) * calendar[:, None], b[:3]),
+    lambda: (pt.zeros((3, N)) + calendar).reshape((N, 3)).sum(axis=1),
+    lambda: pt.cast(pt.arange(N), "float64"),
     lambda: pt.special.softmax(pt.zeros((N, 3)) + calendar[:, None], axis=0)[:, 0],
     lambda: calendar,
     lambda: pt.zeros(N)[3:].set(1.0),
@@ -386,6 +438,35 @@ def test_numbers_that_differ_by_the_place_of_a_record_are_mixed(name):
             found = Typing(N)([output], PERSONS.sources)[output]
             assert isinstance(found, kind), found
             assert kind is Rows or "by the place" in found.why
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        # Of which only a part stands beside records: what is asked of the whole says nothing of it.
+        lambda v: steps(lambda u, w: u + w[:N], outputs_info=[x], non_sequences=[v], n_steps=2),
+        lambda v: steps(lambda w, u: u + w[:N], sequences=[pt.stack([v, v])], non_sequences=[x]),
+        lambda v: inner(lambda u, w: u + w[:N], x, v),
+        # Records at their own places, of a table of all places.
+        lambda v: (x[:, None] + v[None, :N])[pt.arange(N), pt.arange(N)],
+    ],
+)
+def test_a_part_of_numbers_that_differ_by_the_place_is_mixed(make):
+    longer = pt.concatenate([pt.zeros(N - 2), pt.ones(9)])
+    output = make(longer)
+    found = Typing(N)([output], PERSONS.sources)[output]
+    assert isinstance(found, Mixed) and "by the place" in found.why
+
+
+@pytest.mark.parametrize("size", [lambda n: pt.switch(n > 200, 2, n), lambda n: n + 1, lambda n: 2 * n])
+def test_what_is_as_long_as_a_function_of_a_private_number_is_not_rows(size):
+    for make in (pt.zeros, pt.empty):
+        filled = make(size(x.shape[0]))
+        found = Typing(N, "add_remove")([filled], PERSONS.sources)[filled]
+        assert found is LENGTH or (isinstance(found, Mixed) and found.sized is LENGTH)
+    typing = Typing(N, "add_remove")
+    whole = pt.zeros(x.shape[0])
+    assert typing([whole], PERSONS.sources)[whole] == Rows(0)
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -14,12 +14,10 @@ from pytensor.tensor.subtensor import (
 )
 
 from pymc_dp.records.row_types.ops import public_number
-from pymc_dp.records.row_types.places import one_value
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import (
     LENGTH,
     PUBLIC,
-    Empty,
     Mixed,
     Rows,
     RowType,
@@ -158,8 +156,9 @@ def _indexed(
     x_type: RowType,
     inputs: Sequence[Variable],
     input_types: Sequence[RowType],
+    writes: bool = False,
 ) -> RowType:
-    """Type of ``x[indices]``."""
+    """Type of ``x[indices]``; where it writes, `_written` looks at what stands beside records."""
     indices = indices_from_subtensor(inputs, node.op.idx_list)
     private = {v: t for v, t in zip(inputs, input_types, strict=True) if isinstance(t, Rows)}
     places = _places(x, list(indices))
@@ -174,25 +173,28 @@ def _indexed(
         for axis, index in places.arrays
         if (r := typing.record_range(index)) is not None
     }
-    unknown = [t for t in input_types if t is LENGTH]
-    if isinstance(x_type, Rows):
-        if x_type.axis in places.kept:
-            return over_records(node.op) if private or unknown else Rows(places.kept[x_type.axis])
-        if x_type.axis not in ranges:
+    unknown = [v for v, t in zip(inputs, input_types, strict=True) if t is LENGTH]
+    own = x_type.axis if isinstance(x_type, Rows) else None
+    if own is not None:
+        if own in places.kept:
+            return over_records(node.op) if private or unknown else Rows(places.kept[own])
+        if own not in ranges:
             return Mixed("records looked up by position with `[...]`")
-        lifted.add(ranges[x_type.axis])
+        lifted.add(ranges[own])
     if lifted:
-        counted = [a for a in ranges.values() if a in lifted]
-        if len(lifted) > 1 or len(unknown) > len(counted):
+        counted = [v for axis, v in places.arrays if ranges.get(axis) in lifted]
+        if len(lifted) > 1 or not set(unknown) <= set(counted):
             return Mixed("`[...]` with records on two axes: every one with every other")
         (lift,) = lifted
-        others = [(k, v) for k, v in places.arrays if v not in private and typing.record_range(v) is None]
-        if not all(
-            _is_one_value(v, lift - places.ndim + v.type.ndim) or (x_type is PUBLIC and one_value(x, k))
-            for k, v in others
+        looked_up = [(axis, v) for axis, v in places.arrays if v not in private and axis != own]
+        # All records look at one place, or at places where one number is.
+        if not writes and not all(
+            _is_one_place(typing, v, lift - places.ndim)
+            or (own is None and all(typing.one_value(x, axis + more) for more in range(_width(v))))
+            for axis, v in looked_up
         ):
             return by_place(node.op)
-        return Rows(places.first + next(iter(lifted)))
+        return Rows(places.first + lift)
     return LENGTH if unknown or x_type is LENGTH else PUBLIC
 
 
@@ -201,7 +203,7 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     """Type of ``x[indices].set(y)`` or ``.inc(y)``."""
     x, y, *inputs = node.inputs
     x_type, y_type, *input_types = types
-    place = _indexed(typing, node, x, x_type, inputs, input_types)
+    place = _indexed(typing, node, x, x_type, inputs, input_types, writes=True)
     if isinstance(place, Mixed):
         return place
     if place is LENGTH or not isinstance(y_type, Rows | type(PUBLIC)):
@@ -216,21 +218,35 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         after = aligned
     if after is None:
         return PUBLIC
-    if y_type is PUBLIC and not _is_one_value(y, after - ndim + y.type.ndim):
+    if y_type is PUBLIC and not typing.one_value(y, after - ndim + y.type.ndim):
         return by_place(node.op)
     # Which axis of x that is: one taken whole, or one indexed by 0, 1, ..., n - 1.
-    whole = {there: axis for axis, there in places.kept.items()}
-    found = whole.get(after)
-    for axis, index in places.arrays:
-        r = typing.record_range(index)
-        if r is not None and places.first + r + places.ndim - index.type.ndim == after:
-            found = axis
-    if found is not None:
-        written = isinstance(x_type, Rows) or isinstance(typing.of(x), Empty)  # that is looked at elsewhere
-        return Rows(found) if written or one_value(x, found) else by_place(node.op)
-    return Mixed("records added up or written at positions that depend on them")
+    found = [axis for axis, there in places.kept.items() if there == after]
+    lift = after - places.first
+    for (axis, v), t in zip(places.arrays, _types_of(places, inputs, input_types), strict=True):
+        r = typing.record_range(v)
+        if r is not None and r + places.ndim - v.type.ndim == lift:
+            found.append(axis)
+        elif lift in range(places.ndim) and t is PUBLIC and not _is_one_place(typing, v, lift - places.ndim):
+            return by_place(node.op)
+    if not found:
+        return Mixed("records added up or written at positions that depend on them")
+    if isinstance(x_type, Rows):
+        return x_type if found == [x_type.axis] else over_records(node.op)
+    return Rows(found[0]) if len(found) == 1 and typing.one_value(x, found[0]) else by_place(node.op)
 
 
-def _is_one_value(v: Variable, axis: int) -> bool:
-    """Whether a public array is the same along an axis of what it is broadcast to; below 0 it has none."""
-    return axis < 0 or one_value(v, axis)
+def _types_of(places: Places, inputs: Sequence[Variable], types: Sequence[RowType]) -> list[RowType]:
+    """Types of index arrays: numbers among them are public."""
+    known = dict(zip(inputs, types, strict=True))
+    return [known.get(v, PUBLIC) for _, v in places.arrays]
+
+
+def _is_one_place(typing: Typing, index: Variable, axis: int) -> bool:
+    """Whether an index is the same along an axis of what indices are broadcast to, from its end: below 0.
+
+    A mask stands for an array of places along the last.
+    """
+    if index.type.dtype == "bool":
+        return axis != -1
+    return typing.one_value(index, axis + index.type.ndim)

@@ -1,76 +1,111 @@
 """Whether public numbers stand for every record alike, or differ by the place that a record has."""
 
+from collections.abc import Callable, Mapping
+
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, NominalVariable, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag, Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
 from pytensor.tensor.extra_ops import CumOp
+from pytensor.tensor.math import Argmax, Dot
+from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-from pymc_dp.records.row_types.ops import known_shape
+#: Whether all entries along an axis are one number.
+type Along = Callable[[int], bool]
 
 
-def one_value(variable: Variable, axis: int) -> bool:
-    """Whether all entries of a public variable along an axis are one number, by construction.
+class OneValue:
+    """Whether all entries of public variables of a graph along an axis are one number, by construction.
 
     A constant counts by its numbers: it is public, or was computed of sizes.
+
+    Parameters
+    ----------
+    stands_for : mapping of Variable to callable
+        What is asked instead of an input of a graph within an Op, of an axis of that input.
     """
-    ndim = variable.type.ndim if isinstance(variable.type, HasShape) else 0
-    if axis >= ndim or variable.type.shape[axis] == 1:
-        return True
-    if isinstance(variable, NominalVariable):  # of an inner graph: what stands for it is looked at outside
-        return True
-    if variable.owner is None:
-        return isinstance(variable, Constant) and _is_one_number(variable.data, axis)
-    node, (x, *rest) = variable.owner, variable.owner.inputs
-    match node.op:
-        case Elemwise():
-            return all(one_value(v, axis) for v in node.inputs)
-        case Join():
-            return axis != node.op.axis and all(one_value(v, axis) for v in node.inputs)
-        case CumOp() | SortOp() | ArgSortOp():
-            swept = node.op.axis
-            return swept is not None and axis != swept % ndim and one_value(x, axis)
-        case Blockwise():
-            return axis < node.op.batch_ndim(node) and all(one_value(v, axis) for v in node.inputs)
-        case DimShuffle():
-            return one_value(x, int(node.op.new_order[axis]))  # an axis that is new has length 1
-        case OpFromGraph():
-            within = node.op.fgraph
-            outputs = within.bind(dict(zip(within.inputs, node.inputs, strict=True)))
-            return one_value(outputs[node.outputs.index(variable)], axis)
-        case AllocEmpty():  # what was written is looked at where it is written
+
+    def __init__(self, stands_for: Mapping[Variable, Along] | None = None):
+        self._stands_for = {} if stands_for is None else stands_for
+        # What was found, but for what is only supposed of the states of a loop.
+        self._found: dict[tuple[Variable, int], bool] = {}
+        self._supposed: set[tuple[Variable, int]] = set()
+
+    def __call__(self, variable: Variable, axis: int) -> bool:
+        """Say so for an axis; one that the variable does not have, and one of length 1, has one number."""
+        ndim = variable.type.ndim if isinstance(variable.type, HasShape) else 0
+        if not 0 <= axis < ndim or variable.type.shape[axis] == 1:
             return True
-        case Alloc():
-            before = axis - ndim + x.type.ndim
-            return before < 0 or one_value(x, before)
-        case CAReduce():
-            reduced = range(x.type.ndim) if node.op.axis is None else node.op.axis
-            return one_value(x, [a for a in range(x.type.ndim) if a not in reduced][axis])
-        case ExtractDiag():
-            left = [a for a in range(x.type.ndim) if a not in (node.op.axis1, node.op.axis2)]
-            return axis < len(left) and one_value(x, left[axis])
-        case Subtensor():
-            return one_value(x, _axes_left(node)[axis])
-        case IncSubtensor():
-            y, left = rest[0], _axes_left(node)
-            if axis not in left or not _is_whole(node, axis):
-                return False
-            written = left.index(axis) - len(left) + y.type.ndim
-            return one_value(x, axis) and (written < 0 or one_value(y, written))
-    return False
+        if self._supposed:
+            return self._looked_up(variable, axis)
+        if (variable, axis) not in self._found:
+            self._found[variable, axis] = self._looked_up(variable, axis)
+        return self._found[variable, axis]
 
+    def throughout(self, state: Variable, axis: int, step: Variable) -> bool:
+        """Whether a state of a loop that starts with one number along an axis has one after each step."""
+        if (state, axis) in self._supposed:
+            return True
+        self._supposed.add((state, axis))
+        try:
+            return self(step, axis)
+        finally:
+            self._supposed.remove((state, axis))
 
-def same_for_all(variable: Variable, n_rows: int, first: int = 0) -> bool:
-    """Whether a public variable is the same along all axes, from the first on, as long as records."""
-    shape = known_shape(variable)
-    return all(
-        one_value(variable, axis) for axis, length in enumerate(shape) if length == n_rows and axis >= first
-    )
+    def _looked_up(self, variable: Variable, axis: int) -> bool:
+        if variable in self._stands_for:
+            return self._stands_for[variable](axis)
+        if variable.owner is None:
+            return isinstance(variable, Constant) and _is_one_number(variable.data, axis)
+        return self._made_by(variable.owner, variable, axis)
+
+    def _made_by(self, node: Apply, variable: Variable, axis: int) -> bool:
+        op, (x, *rest), ndim = node.op, node.inputs, variable.type.ndim
+        match op:
+            case Elemwise():
+                return all(self(v, axis) for v in node.inputs)
+            case Join():
+                return axis != op.axis and all(self(v, axis) for v in node.inputs)
+            case CumOp() | SortOp() | ArgSortOp():
+                return op.axis is not None and axis != op.axis % ndim and self(x, axis)
+            case Blockwise() if axis < op.batch_ndim(node):
+                return all(self(v, axis) for v in node.inputs)
+            case Blockwise() if isinstance(op.core_op, Dot):
+                return self(node.inputs[axis - op.batch_ndim(node)], axis)
+            case Dot():
+                return self(rest[0], rest[0].type.ndim - 1) if axis or x.type.ndim == 1 else self(x, 0)
+            case DimShuffle():
+                return self(x, int(op.new_order[axis]))  # an axis that is new has length 1
+            case OpFromGraph():
+                outputs = op.fgraph.bind(dict(zip(op.fgraph.inputs, node.inputs, strict=True)))
+                return self(outputs[node.outputs.index(variable)], axis)
+            case AllocEmpty():  # what was written is looked at where it is written
+                return True
+            case Alloc():
+                return self(x, axis - ndim + x.type.ndim)
+            case CAReduce() | Argmax():
+                reduced = range(x.type.ndim) if op.axis is None else op.axis
+                return self(x, [a for a in range(x.type.ndim) if a not in reduced][axis])
+            case ExtractDiag():
+                left = [a for a in range(x.type.ndim) if a not in (op.axis1, op.axis2)]
+                return axis < len(left) and self(x, left[axis])
+            case Reshape():  # nothing is known of where numbers go, but if there is one
+                return all(self(x, a) for a in range(x.type.ndim))
+            case SpecifyShape():
+                return self(x, axis)
+            case Subtensor():
+                return self(x, _axes_left(node)[axis])
+            case IncSubtensor():
+                y, left = rest[0], _axes_left(node)
+                if axis not in left or not _is_whole(node, axis):
+                    return False
+                return self(x, axis) and self(y, left.index(axis) - len(left) + y.type.ndim)
+        return False
 
 
 def _is_one_number(values: np.ndarray, axis: int) -> bool:

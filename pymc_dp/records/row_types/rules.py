@@ -1,6 +1,7 @@
 """One rule an Op: when what it makes of records is one entry a record again. See docs/proofs/rows."""
 
 from collections.abc import Sequence
+from functools import partial
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
@@ -66,7 +67,7 @@ def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     private = [isinstance(t, Rows) for t in types]
     if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
         return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error")
-    return aligned(types, node)
+    return aligned(typing, types, node)
 
 
 @rule(TypeCastingOp, DeepCopyOp)
@@ -88,7 +89,7 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
         return [Mixed("`ifelse` on a condition about the records")] * len(node.outputs)
     k = len(node.outputs)
     return [
-        yes if yes == no else aligned([yes, no], node, [node.inputs[1 + i], node.inputs[1 + i + k]])
+        yes if yes == no else aligned(typing, [yes, no], node, [node.inputs[1 + i], node.inputs[1 + i + k]])
         for i, (yes, no) in enumerate(zip(types[1 : 1 + k], types[1 + k :], strict=True))
     ]
 
@@ -156,7 +157,7 @@ def _nonzero(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 @rule(Join)
 def _join(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    found = aligned(types, node)
+    found = aligned(typing, types, node)
     return over_records(node.op) if found == Rows(node.op.axis) else found
 
 
@@ -194,7 +195,7 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
         return Mixed(f"`{name_of(op)}`, which stops for all records if it cannot be computed for one")
     core = [isinstance(t, Rows) and t.axis >= batch for t in types]
     if not any(core):
-        return aligned(types, node)
+        return aligned(typing, types, node)
     columns = isinstance(op.core_op, SolveBase) and types[0] is PUBLIC and types[1] == Rows(batch + 1)
     if isinstance(op.core_op, Dot) or columns:
         return _contract(node, types, op.inputs_sig, batch, op.outputs_sig[0])
@@ -232,6 +233,7 @@ def _contract(
 @rule(OpFromGraph)
 def _inner_graph(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType]:
     fgraph = node.op.fgraph
-    inner = typing.again()
+    pairs = zip(fgraph.inputs, node.inputs, strict=True)
+    inner = typing.again({within: partial(typing.one_value, outside) for within, outside in pairs})
     found = inner(fgraph.outputs, dict(zip(fgraph.inputs, types, strict=True)))
     return [found[v] for v in fgraph.outputs]

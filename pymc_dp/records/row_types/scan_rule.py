@@ -1,12 +1,14 @@
 """When a scan leaves one entry a record: over another axis than theirs. See docs/proofs/rows."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.scan.op import Scan
 
+from pymc_dp.records.row_types.places import Along
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, rule
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, by_place, rule
 
 
 @rule(Scan)
@@ -17,33 +19,40 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
     if LENGTH in types or not public_arguments(types[:1]) or (private and op.info.n_mit_mot):
         return [no_rule(op)] * count
     maps = op.get_oinp_iinp_iout_oout_mappings()
-    # These have no axis of steps.
-    whole = {*op.outer_untraced_sit_sot(node.inputs), *op.outer_non_seqs(node.inputs)}
-    if any(t == Rows(0) and v not in whole for v, t in zip(node.inputs, types, strict=True)):
+    places = list(range(len(types)))
+    # These have no axis of steps. By their places: a variable may be a sequence as well.
+    whole = {*op.outer_untraced_sit_sot(places), *op.outer_non_seqs(places)}
+    if any(t == Rows(0) and k not in whole for k, t in enumerate(types)):
         return [over_records(op)] * count
-    step = [
-        Rows(t.axis - 1) if isinstance(t, Rows) and v not in whole else t
-        for v, t in zip(node.inputs, types, strict=True)
-    ]
+    step = [Rows(t.axis - 1) if isinstance(t, Rows) and k not in whole else t for k, t in enumerate(types)]
     results: list[RowType] = []
-    settled = False
-    while not settled:
+    settled = looked = False
+    while not (looked and settled):
+        looked = settled  # which states are public is known then
         sources = {
             op.inner_inputs[k]: step[outer]
-            for outer, inner in maps["inner_inp_from_outer_inp"].items()
-            for k in inner
+            for outer, within in maps["inner_inp_from_outer_inp"].items()
+            for k in within
         }
-        found = typing.again()(op.inner_outputs, sources)
+        inner = _within(typing, node, whole, looked)
+        found = inner(op.inner_outputs, sources)
         if op.info.as_while and found[op.inner_outputs[-1]] is not PUBLIC:
             return [Mixed("`scan` for as long as the records say")] * count
         results, settled = [], True
         for k in range(count):
             result: RowType = PUBLIC
-            for inner in maps["inner_out_from_outer_out"][k]:
-                result = _either(result, found[op.inner_outputs[inner]])
+            made = [op.inner_outputs[one] for one in maps["inner_out_from_outer_out"][k]]
+            for one in made:
+                result = _either(result, found[one])
             outer = maps["outer_inp_from_outer_out"].get(k, -1)
             if outer >= 0:  # a state: what the step makes of it is what the next step reads
                 result = _either(step[outer], result)
+                if looked and isinstance(result, Rows):  # what is public at its start, or of a step
+                    start = types[outer] is not PUBLIC or typing.one_value(
+                        node.inputs[outer], result.axis + int(outer not in whole)
+                    )
+                    steps = [inner.one_value(one, result.axis) for one in made if found[one] is PUBLIC]
+                    result = result if start and all(steps) else by_place(op)
                 settled, step[outer] = settled and result == step[outer], result
             results.append(result)
     untraced = set(op.outer_untraced_sit_sot_outs(node.outputs))
@@ -51,6 +60,22 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
         Rows(t.axis + 1) if isinstance(t, Rows) and out not in untraced else t
         for out, t in zip(node.outputs, results, strict=True)
     ]
+
+
+def _within(typing: Typing, node: Apply, whole: Collection[int], states: bool) -> Typing:
+    """For the step: what is one number for all records in the inputs and, if asked, in states stays so."""
+    op, stands_for = node.op, dict[Variable, Along]()
+    inner, maps = typing.again(stands_for), op.get_oinp_iinp_iout_oout_mappings()
+
+    def along(within: Variable, outside: Variable, first: int, made: Sequence[Variable], axis: int) -> bool:
+        start, throughout = typing.one_value(outside, axis + first), inner.one_value.throughout
+        return start and all(throughout(within, axis, one) for one in made)
+
+    for k, outer in maps["outer_inp_from_inner_inp"].items():
+        made = [op.inner_outputs[one] for one in maps["inner_out_from_inner_inp"][k]] if states else []
+        within, first = op.inner_inputs[k], int(outer not in whole)
+        stands_for[within] = partial(along, within, node.inputs[outer], first, made)
+    return inner
 
 
 def _either(a: RowType, b: RowType) -> RowType:

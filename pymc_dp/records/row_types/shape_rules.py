@@ -4,14 +4,13 @@ import math
 from collections.abc import Sequence
 
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.tensor.basic import Alloc
+from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 from pymc_dp.records.row_types.ops import public_number, sizes_of
-from pymc_dp.records.row_types.places import one_value
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Rows, RowType, Typing, by_place, rule
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Empty, Rows, RowType, Typing, by_place, rule
 
 
 @rule(SpecifyShape)
@@ -42,16 +41,27 @@ def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if not public_arguments(sizes):
         return no_rule(node.op)
     sized = [axis for axis, t in enumerate(sizes) if t is LENGTH]
+    of_records = all(typing.is_length(node.inputs[1 + axis]) for axis in sized)
     if isinstance(first, Rows):
         axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
         # What is as long as there are records along another axis has every record with every other.
-        return Rows(axis) if set(sized) <= {axis} else over_records(node.op)
-    if first is LENGTH or len(sized) > 1:
+        return Rows(axis) if of_records and set(sized) <= {axis} else over_records(node.op)
+    if first is LENGTH or len(sized) > 1 or not of_records:
         return LENGTH
     if not sized:
         return first
     before = sized[0] - node.outputs[0].type.ndim + node.inputs[0].type.ndim
-    return Rows(sized[0]) if before < 0 or one_value(node.inputs[0], before) else by_place(node.op)
+    return Rows(sized[0]) if typing.one_value(node.inputs[0], before) else by_place(node.op)
+
+
+@rule(AllocEmpty)
+def _alloc_empty(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
+    if not public_arguments(types):
+        return no_rule(node.op)
+    lengths = [axis for axis, t in enumerate(types) if t is LENGTH]
+    one = len(lengths) == 1 and typing.is_length(node.inputs[lengths[0]])
+    sized = Rows(lengths[0]) if one else LENGTH if lengths else PUBLIC
+    return Empty("memory that was not written (`pt.empty`), in which records may be left", sized)
 
 
 @rule(Reshape)

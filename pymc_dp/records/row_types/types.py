@@ -29,7 +29,7 @@ from pymc_dp.records.row_types.ops import (
     sizes_of,
     written_part,
 )
-from pymc_dp.records.row_types.places import one_value, same_for_all
+from pymc_dp.records.row_types.places import Along, OneValue
 
 RELATIONS = ("substitute", "add_remove")
 
@@ -71,16 +71,19 @@ class ByPlace(Mixed):
 
 @dataclass(frozen=True, eq=False)
 class Empty(Mixed):
-    """Memory that was not written, or in part: anything may be left in it.
+    """Memory that was not written, or in part: anything may be left in it, but its size is public.
 
     Attributes
     ----------
+    sized : RowType
+        Type of memory of this size in which there is one public number.
     written : RowType or None
         Type of what was written into a part of it.
     parts : frozenset of str
         Which of the parts "0" and "1:" of its last axis were written.
     """
 
+    sized: "RowType" = Public()
     written: "RowType | None" = None
     parts: frozenset[str] = frozenset()
 
@@ -117,6 +120,13 @@ class Typing:
         Ops without a rule that act on each record by itself, by class or by name.
     lengths : collection of Variable
         Numbers of the model's that are the number of records, where that is private.
+    stands_for : mapping of Variable to callable
+        Of a graph within an Op: see `OneValue`.
+
+    Attributes
+    ----------
+    one_value : OneValue
+        Whether public variables are the same for every record.
     """
 
     def __init__(
@@ -125,10 +135,12 @@ class Typing:
         relation: str = "substitute",
         trusted: Collection[object] = (),
         lengths: Collection[Variable] = (),
+        stands_for: Mapping[Variable, Along] | None = None,
     ):
         if relation not in RELATIONS:
             raise ValueError(f"relation must be one of {RELATIONS}, got {relation!r}.")
         self.n_rows, self.relation, self.trusted, self.lengths = n_rows, relation, trusted, lengths
+        self.one_value = OneValue(stands_for)
         self.types: dict[Variable, RowType] = {}
         self.trusted_used: set[str] = set()
 
@@ -142,9 +154,9 @@ class Typing:
             self.types.update((v, t) for v, t in zip(node.outputs, found, strict=True) if v not in sources)
         return self.types | {v: self.of(v) for v in outputs if v not in self.types}
 
-    def again(self) -> "Typing":
+    def again(self, stands_for: Mapping[Variable, Along] | None = None) -> "Typing":
         """For another graph, or one inside of an Op."""
-        inner = Typing(self.n_rows, self.relation, self.trusted, self.lengths)
+        inner = Typing(self.n_rows, self.relation, self.trusted, self.lengths, stands_for)
         inner.trusted_used = self.trusted_used
         return inner
 
@@ -158,12 +170,10 @@ class Typing:
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
             return [Mixed(why)] * len(node.outputs)
-        if isinstance(op, AllocEmpty):
-            return [Empty("memory that was not written (`pt.empty`), in which records may be left")]
         found = self._rule(op)
         if found is None:
             return [self._without_rule(node, inputs)] * len(node.outputs)
-        if all(t is PUBLIC for t in inputs) and not inner_graphs(op):
+        if all(t is PUBLIC for t in inputs) and not (inner_graphs(op) or isinstance(op, AllocEmpty)):
             return [PUBLIC] * len(node.outputs)
         buffers = buffers_of(node)
         empty = next((t for k, t in enumerate(inputs) if k in buffers and isinstance(t, Empty)), None)
@@ -173,15 +183,9 @@ class Typing:
         if mixed is not None:
             return [mixed] * len(node.outputs)
         result = found(self, node, inputs)
-        every = result if isinstance(result, list) else [result]
-        if inner_graphs(op) and any(isinstance(t, Rows) for t in every):
-            # The first axis of a scan's state is its steps.
-            public = {v: int(k in buffers) for k, v in enumerate(node.inputs) if inputs[k] is PUBLIC}
-            if not all(same_for_all(v, self.n_rows, first) for v, first in public.items()):
-                return [by_place(op)] * len(node.outputs)
         if empty is not None and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
             parts = empty.parts | written_part(node)
-            return [result if parts == {"0", "1:"} else Empty(empty.why, result, parts)]
+            return [result if parts == {"0", "1:"} else Empty(empty.why, empty.sized, result, parts)]
         return result if isinstance(result, list) else [result] * len(node.outputs)
 
     def is_trusted(self, op: Op) -> str | None:
@@ -201,7 +205,7 @@ class Typing:
         name = self.is_trusted(node.op)
         if name is not None:
             self.trusted_used.add(name)
-            return aligned(inputs, node)
+            return aligned(self, inputs, node)
         if not known(node.op):
             return Mixed(f"`{name_of(node.op)}`, an Op whose code may hold data of its own")
         private = next((t for t in inputs if t is not PUBLIC), None)
@@ -230,6 +234,8 @@ class Typing:
             axis = None if isinstance(index, slice) else public_number(index)
             if axis is not None and shape is not None and isinstance(shape.op, MakeVector):
                 return self.is_length(shape.inputs[axis])
+            if shape is not None and isinstance(shape.op, DimShuffle):  # a vector of one number
+                return shape.inputs[0].type.ndim == 0 and self.is_length(shape.inputs[0])
             return (
                 axis is not None
                 and shape is not None
@@ -272,7 +278,7 @@ def _as_buffer(op: Op, t: RowType) -> RowType:
     """Type of what is in memory that an Op writes to; a scan does not write the first entries."""
     if not isinstance(t, Empty):
         return t
-    return t.written or (PUBLIC if isinstance(op, IncSubtensor) else t)
+    return t.written or (t.sized if isinstance(op, IncSubtensor) else t)
 
 
 def buffers_of(node: Apply) -> set[int]:
@@ -281,12 +287,14 @@ def buffers_of(node: Apply) -> set[int]:
     if isinstance(op, IncSubtensor):
         return {0}
     if isinstance(op, Scan):
-        states = [*op.outer_mitmot(node.inputs), *op.outer_mitsot(node.inputs), *op.outer_sitsot(node.inputs)]
-        return {k for k, v in enumerate(node.inputs) if v in states}
+        places = list(range(len(node.inputs)))
+        return {*op.outer_mitmot(places), *op.outer_mitsot(places), *op.outer_sitsot(places)}
     return set()
 
 
-def aligned(inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | None = None) -> RowType:
+def aligned(
+    typing: Typing, inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | None = None
+) -> RowType:
     """Type of a function entry by entry: all inputs are public, or rows of the same axis.
 
     Inputs are the types of the variables `of`, by default of all that the node has.
@@ -306,7 +314,7 @@ def aligned(inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | Non
     if not all(isinstance(t, HasShape) and t.ndim > axis and t.shape[axis] != 1 for t in made):
         return Mixed(f"`{name_of(node.op)}`, whose result has no axis of records")
     beside = zip(node.inputs if of is None else of, inputs, strict=True)
-    if not all(one_value(v, axis) for v, t in beside if t is PUBLIC):
+    if not all(typing.one_value(v, axis) for v, t in beside if t is PUBLIC):
         return by_place(node.op)
     return Rows(axis)
 
