@@ -310,8 +310,7 @@ def _follow(inverse, i, j, move):
     """Change inverses (m, p, p) as they do when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
     p = inverse.shape[1]
     first, second = np.empty(p), np.empty(p)
-    for k in range(len(inverse)):
-        grow = move[k]
+    for k, grow in enumerate(move):
         for a in range(p):
             first[a], second[a] = inverse[k, a, i], inverse[k, a, j]
         if i == j:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pytensor.graph.basic import Apply, Variable
-from pytensor.tensor.shape import Shape
 from pytensor.tensor.subtensor import (
     AdvancedIncSubtensor,
     AdvancedSubtensor,
@@ -13,7 +12,7 @@ from pytensor.tensor.subtensor import (
     indices_from_subtensor,
 )
 
-from pymc_dp.records.row_types.ops import public_number
+from pymc_dp.records.row_types.ops import axes_in, public_number
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -119,28 +118,12 @@ def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -
     """Whether what is taken of a shape is the length of another axis than the records'."""
     if len(indices) != 1 or isinstance(indices[0], slice):
         return False
-    of, axes = _axes_in(shape)
+    of, axes = axes_in(shape)
     t = None if of is None else typing.of(of)
     index = public_number(indices[0])
     if not isinstance(t, Rows) or index is None or not -len(axes) <= index < len(axes):
         return False
     return axes[index] != t.axis
-
-
-def _axes_in(shape: Variable) -> tuple[Variable | None, range]:
-    """Whose shape, or part of it, a vector is; and of which axes. None if it is no shape."""
-    node = shape.owner
-    if node is not None and isinstance(node.op, Shape):
-        return node.inputs[0], range(node.inputs[0].type.ndim)
-    if node is not None and isinstance(node.op, Subtensor):
-        (index, *more) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
-        if not more and isinstance(index, slice):
-            given = index.start, index.stop, index.step
-            ends = [None if end is None else public_number(end) for end in given]
-            of, axes = _axes_in(node.inputs[0])
-            known = all(end is None or own is not None for end, own in zip(given, ends, strict=True))
-            return (of, axes[slice(*ends)]) if known and ends[2] != 0 else (None, axes)
-    return None, range(0)
 
 
 @rule(AdvancedSubtensor)

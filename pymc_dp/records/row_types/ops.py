@@ -12,7 +12,8 @@ from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.subtensor import indices_from_subtensor
+from pytensor.tensor.shape import Shape
+from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
 
 # Ops that run Python functions of the user's, read files, or print.
 _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
@@ -125,3 +126,19 @@ def written_part(node: Apply) -> set[str]:
         rest = public_number(last.start) == 1 and last.stop is None and last.step is None
         return {"1:"} if rest else set()
     return {"0"} if public_number(last) == 0 else set()
+
+
+def axes_in(shape: Variable) -> tuple[Variable | None, range]:
+    """Whose shape, or part of it, a vector is; and of which axes. None if it is no shape."""
+    node = shape.owner
+    if node is not None and isinstance(node.op, Shape):
+        return node.inputs[0], range(node.inputs[0].type.ndim)
+    if node is not None and isinstance(node.op, Subtensor):
+        (index, *more) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        if not more and isinstance(index, slice):
+            given = index.start, index.stop, index.step
+            ends = [None if end is None else public_number(end) for end in given]
+            of, axes = axes_in(node.inputs[0])
+            known = all(end is None or own is not None for end, own in zip(given, ends, strict=True))
+            return (of, axes[slice(*ends)]) if known and ends[2] != 0 else (None, axes)
+    return None, range(0)

@@ -1,7 +1,6 @@
 """One rule an Op: when what it makes of records is one entry a record again. See docs/proofs/rows."""
 
 from collections.abc import Sequence
-from functools import partial
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
@@ -232,8 +231,7 @@ def _contract(
 
 @rule(OpFromGraph)
 def _inner_graph(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType]:
-    fgraph = node.op.fgraph
-    pairs = zip(fgraph.inputs, node.inputs, strict=True)
-    inner = typing.again({within: partial(typing.one_value, outside) for within, outside in pairs})
-    found = inner(fgraph.outputs, dict(zip(fgraph.inputs, types, strict=True)))
-    return [found[v] for v in fgraph.outputs]
+    # As if it stood in the graph around it: what is a length there, and one number, is so within.
+    outputs = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, node.inputs, strict=True)))
+    found = typing(outputs, dict(zip(node.inputs, types, strict=True)))
+    return [found[v] for v in outputs]

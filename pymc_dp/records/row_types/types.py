@@ -15,10 +15,11 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.basic import AllocEmpty, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.shape import Reshape, Shape, Shape_i
+from pytensor.tensor.shape import Reshape, Shape_i
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
 from pymc_dp.records.row_types.ops import (
+    axes_in,
     holds,
     inner_constants,
     inner_graphs,
@@ -231,17 +232,15 @@ class Typing:
         if isinstance(node.op, Subtensor) and len(node.op.idx_list) == 1:
             (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
             shape = node.inputs[0].owner
-            axis = None if isinstance(index, slice) else public_number(index)
-            if axis is not None and shape is not None and isinstance(shape.op, MakeVector):
-                return self.is_length(shape.inputs[axis])
+            place = None if isinstance(index, slice) else public_number(index)
             if shape is not None and isinstance(shape.op, DimShuffle):  # a vector of one number
                 return shape.inputs[0].type.ndim == 0 and self.is_length(shape.inputs[0])
-            return (
-                axis is not None
-                and shape is not None
-                and isinstance(shape.op, Shape)
-                and self._axis_of_records(shape.inputs[0], axis % shape.inputs[0].type.ndim)
-            )
+            if place is not None and shape is not None and isinstance(shape.op, MakeVector):
+                return self.is_length(shape.inputs[place])
+            of, axes = axes_in(node.inputs[0])
+            if of is None or place is None or not -len(axes) <= place < len(axes):
+                return False
+            return self._axis_of_records(of, axes[place])
         if isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Mul":
             rest = [v for v in node.inputs if public_number(v) != 1]
             return variable.type.ndim == 0 and len(rest) == 1 and self.is_length(rest[0])
