@@ -132,6 +132,7 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
                 point=seen.phi(found.point),
                 message=seen.message(found.message),
                 information=seen.matrix(found.information),
+                least=seen.matrix(found.least),
             )
             known = bool(np.all(np.isfinite(found.information)))
         except np.linalg.LinAlgError:  # of released numbers
@@ -139,7 +140,8 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
         if not known:  # no matrix is behind them
             nothing = Message.nothing(len(start))
             point = seen.phi(seen.of(start))
-            found = Found(point, nothing, search.rounds, search.shares, nothing.information)
+            zero = nothing.information
+            found = Found(point, nothing, search.rounds, search.shares, zero, zero)
         return found
 
 

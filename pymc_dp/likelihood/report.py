@@ -141,7 +141,8 @@ def judge(
     """
     censoring = (beside or {}).get("censoring")
     private = _deviations(found.message.information + prior.precision)
-    without = _deviations(found.information + prior.precision)
+    # A slope whose records are clipped more than usual ones seems smaller than it is.
+    without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
     verdicts: dict[str, Verdict] = {}
     for label, one, other, first in zip(labels, private, without, before, strict=True):

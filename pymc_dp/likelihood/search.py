@@ -58,6 +58,9 @@ class Found(NamedTuple):
     information : ndarray, shape (p, p)
         What records would tell without privacy, as far as released numbers show: the last slope over what
         its clip leaves of it.
+    least : ndarray, shape (p, p)
+        What they would tell at least: what they tell the message, times what the noise and the clips of the
+        last round take of usual scores, which are public numbers.
     """
 
     point: np.ndarray
@@ -65,17 +68,19 @@ class Found(NamedTuple):
     rounds: list[Round]
     shares: list[float]
     information: np.ndarray
+    least: np.ndarray
 
     @classmethod
     def joined(cls, found: Sequence["Found"]) -> "Found":
         """Of searches of which each has zeros for the coordinates of the others."""
-        points, messages, rounds, shares, informations = zip(*found, strict=True)
+        points, messages, rounds, shares, informations, least = zip(*found, strict=True)
         return cls(
             np.sum(points, axis=0),
             Message(*(np.sum(each, axis=0) for each in zip(*messages, strict=True))),
             list(chain.from_iterable(rounds)),
             list(chain.from_iterable(shares)),
             np.sum(informations, axis=0),
+            np.sum(least, axis=0),
         )
 
 
@@ -154,7 +159,8 @@ class Search:
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._information / np.outer(slopes, slopes)
-        return Found(point, message, self.rounds, self.shares, information)
+        least = max(self._taken, 1.0) * message.information
+        return Found(point, message, self.rounds, self.shares, information, least)
 
     @property
     def rounds(self) -> list[Round]:
@@ -247,6 +253,7 @@ class Search:
         way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         best = wide_bounds(size) if self._learnt.wide else best
+        self._taken = self._n * best.variance  # of each record's 1, by noise and clips
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
         twins = number_of_twins(self._n, last, self._learnt.wide)

@@ -11,7 +11,7 @@ from pymc.distributions.censored import CensoredRV
 from pymc.initial_point import make_initial_point_expression
 from pymc.logprob.abstract import MeasurableOp
 from pymc.logprob.basic import transformed_conditional_logp
-from pymc.logprob.utils import replace_rvs_by_values
+from pymc.logprob.utils import CheckParameterValue, replace_rvs_by_values
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace
@@ -126,11 +126,14 @@ class OpaqueModel:
     def given(self, rv: Variable) -> list[Variable]:
         """What a random variable is made from, with its components, which the model does not declare.
 
-        Observed variables by their values, without random streams.
+        Observed variables by their values, without random streams; of an observed variable without the checks
+        that PyMC puts into a density that a model computes itself (`pymc.logp`), which are an ``all()`` over rows:
+        they go from its own density as well.
         """
         parts = [rv, *self._components(rv)]
         inputs = [v for part in parts for v in part.owner.inputs if isinstance(v.type, HasShape)]
-        return self.with_observed([*inputs, self.values[rv]])
+        found = self.with_observed([*inputs, self.values[rv]])
+        return rewritten(found, _without_check) if rv in self.observed.values() else found
 
     def number_stays_in(self, rv: Variable) -> bool:
         """Whether a component's type has the private number of records, as that is within its own graph."""
@@ -274,6 +277,10 @@ class OpaqueModel:
         if not isinstance(node.op, OpFromGraph) or isinstance(node.op, SymbolicOp):
             return None
         return with_other_types(node, inputs, self.number, self._whatever_numbers)
+
+
+def _without_check(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
+    return inputs[:1] if isinstance(node.op, CheckParameterValue) else None
 
 
 def graphs_of(model: pm.Model) -> list[Variable]:

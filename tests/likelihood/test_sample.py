@@ -78,7 +78,8 @@ def no_matrix(self, start):
 
 def no_number(self, start):
     nothing = Message.nothing(len(start))
-    return Found(start, nothing, [], [], np.full((len(start), len(start)), np.nan))
+    unknown = np.full((len(start), len(start)), np.nan)
+    return Found(start, nothing, [], [], unknown, unknown)
 
 
 @pytest.mark.parametrize("fail", [no_matrix, no_number])

@@ -54,6 +54,14 @@ def everyday(declare: Callable[[], None]) -> Callable[[], None]:
 
 
 @everyday
+def counts_that_are_heaped_by_pm_logp():
+    """PyMC checks its parameter, over all rows."""
+    mean = pt.exp(pm.Normal("a") + X[:, 0] * pm.Normal("b"))
+    p = pt.exp(pm.logp(pm.Poisson.dist(mean[:, None]), np.arange(20)[None, :]))
+    pm.Categorical("y", p=p / p.sum(axis=1, keepdims=True), observed=np.minimum(COUNT, 19))
+
+
+@everyday
 def linear_regression_of_a_frame():
     alpha = pm.Normal("alpha", 0, 10)
     beta = pm.Normal("beta", 0, 10, shape=2)
