@@ -24,6 +24,10 @@ _HIDDEN_WAY = 150.0
 _LEAST_WAY = 0.02, 0.3
 # and at most this.
 _MOST_WAY = 1.0
+# A share of variance that is less than the usual one by no more than this is a usual one, and noise.
+_SHARE_HIDDEN = 0.05
+# Records are taken to tell at most so many times more than their slope shows.
+_MOST_MORE = 2.0
 # Units, and scores of each, that are simulated for it.
 _PLAIN = 400, 64
 # Standard deviation of the logarithm of a unit's scale.
@@ -146,6 +150,29 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
             variance = (noise + n * left.variance) / (n * left.slope) ** 2
             best = min(best, Sharpest(variance, float(clip), part, left))
     return best
+
+
+def more_than_usual(share: float, clip: float, size: float, rank: int) -> float:
+    """How many times more records tell than their slope shows, where clips take more than of usual ones.
+
+    Of units that tell very unequally they do: of the variance more than of the slope, which shows it.
+
+    Parameters
+    ----------
+    share : float
+        Variance of clipped scores over their slope, as released.
+    clip : float
+        Bound of scores, over the root of `size`.
+    size : float
+        Coordinates of a record, on average.
+    rank : int
+        Most predictors of a record.
+    """
+    each = [efficiency(float(one), max(round(size), 1), rank, _OF_SLOPES[-1]) for one in _CLIPS]
+    slopes, shares = np.array([(one.slope, one.variance / one.slope) for one in each]).T
+    if share > np.interp(clip, _CLIPS, shares) - _SHARE_HIDDEN:
+        return 1.0
+    return float(min(np.interp(clip, _CLIPS, slopes) / np.interp(share, shares, slopes), _MOST_MORE))
 
 
 def wide_bounds(size: float) -> Sharpest:

@@ -11,7 +11,13 @@ import numpy as np
 from pymc_dp.likelihood import shares
 from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.efficiency import Efficiency, sharpest_bounds, way_reckoned_with, wide_bounds
+from pymc_dp.likelihood.efficiency import (
+    Efficiency,
+    more_than_usual,
+    sharpest_bounds,
+    way_reckoned_with,
+    wide_bounds,
+)
 from pymc_dp.likelihood.few import Sizes, full_pulls
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
@@ -158,7 +164,7 @@ class Search:
         message, unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
-        information = self._information / np.outer(slopes, slopes)
+        information = self._more * self._information / np.outer(slopes, slopes)
         least = max(self._taken, 1.0) * message.information
         return Found(point, message, self.rounds, self.shares, information, least)
 
@@ -287,7 +293,9 @@ class Search:
         self.shares.append(share)
         self._seen = seen
         self._information = self.rounds[-1].mean / left.slope
-        self._about = self._shrunk(left)
+        usual = self._learnt.wide
+        self._more = 1.0 if usual else more_than_usual(self._share, best.clip, size, self._rank)
+        self._about = self._more * self._shrunk(left)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
         """The point, shape (1, p), or points around it where parameters may be, (q, p)."""

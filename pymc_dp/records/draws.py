@@ -26,6 +26,7 @@ from pymc_dp.records.outcome_bounds import never_censored
 from pymc_dp.records.reading import Reading
 from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import inner_graphs, known, length_along
+from pymc_dp.records.row_types.record_axes import is_length
 
 
 class NotGenerativeError(Exception):
@@ -244,7 +245,7 @@ class _Made:
         """Whether there are as many along an axis as records, by the sizes that it is made from."""
         length = length_along(draws, axis)
         self.typing([length], self.sources)
-        return self.typing.is_length(length)
+        return is_length(self.typing, length)
 
 
 def _as_large(node: Apply, inputs: Sequence[Variable]) -> Variable:

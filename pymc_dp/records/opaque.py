@@ -127,8 +127,8 @@ class OpaqueModel:
         """What a random variable is made from, with its components, which the model does not declare.
 
         Observed variables by their values, without random streams; of an observed variable without the checks
-        that PyMC puts into a density that a model computes itself (`pymc.logp`), which are an ``all()`` over rows:
-        they go from its own density as well.
+        that PyMC puts into a density which a model computes itself (`pymc.logp`): they are an ``all()`` over
+        rows, and go from its own density as well.
         """
         parts = [rv, *self._components(rv)]
         inputs = [v for part in parts for v in part.owner.inputs if isinstance(v.type, HasShape)]

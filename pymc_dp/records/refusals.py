@@ -145,12 +145,12 @@ def refuse_latent(name: str, shape: Sequence[int]) -> ModelRefusedError:
     return ModelRefusedError(
         f"Free variable {name!r} has an entry for each record: shape {tuple(shape)}.",
         "its draws would describe single records or persons, under coordinates that identify them.",
-        "dp.release_likelihood and dp.sample(epsilon=...) integrate an effect that rows look up by the pm.Data "
-        f'with ids of persons: {name}[person], with person = pm.Data("person", ids) that count from zero (not '
-        'person - 1), and privacy_unit="person", the name and not the array. Else integrate it yourself (a '
-        "normal effect beside a normal outcome is a wider sigma), or share it between records. If the rows are "
-        "totals over many persons, the records to protect are the persons: give the model one row a person and "
-        f"an index of the group. If the number is a coincidence: public=[{name!r}].",
+        "dp.release_likelihood and dp.sample(epsilon=...) integrate an effect that rows look up by the "
+        f'pm.Data with ids of persons: {name}[person], with person = pm.Data("person", ids) that count from '
+        'zero (not person - 1), and privacy_unit="person", the name and not the array. Else integrate it '
+        "yourself (a normal effect beside a normal outcome is a wider sigma), or share it between records. "
+        "If the rows are totals over many persons, the records to protect are the persons: give the model "
+        f"one row a person and an index of the group. If the number is a coincidence: public=[{name!r}].",
     )
 
 

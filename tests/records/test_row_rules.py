@@ -10,6 +10,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.conditional import IfElse, ifelse
 from pytensor.raise_op import Assert
+from pytensor.scalar import Composite, ScalarLoop, exp, float64, int64
 from pytensor.scan.basic import scan
 from pytensor.scan.op import Scan
 from pytensor.scan.utils import until
@@ -22,6 +23,7 @@ from pytensor.tensor.sort import SortOp
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 
 from pymc_dp.records.row_types import LENGTH, PUBLIC, RULES, Mixed, Rows, Typing
+from pymc_dp.records.row_types.admitted import never_ends
 from tests.records.random_graphs import Grown
 from tests.records.row_oracle import N, Oracle, Persons, is_public, is_rows, judged, moved, truth, wrong
 
@@ -369,9 +371,7 @@ PLACES = {
     "written": (lambda v: pt.zeros((N, 2))[pt.arange(N), i % 2].set(v)),
     "written beside": (lambda v: X[:, 0].set(v)),
     "positions": (lambda v: W[i, pt.cast(v > 0, "int64")]),
-    "looked up": (lambda v: pt.stack([v, v], axis=1)[pt.arange(N) % N, i % 2] + x),
     "looked up at 0 to n": (lambda v: pt.stack([v, v], axis=1)[pt.arange(N), i % 2] + x),
-    "looked up by a mask": (lambda v: (W[:, :1] * v[None, :])[i % 2, pt.ones(N, dtype=bool)] + x),
     "written at places": (lambda v: pt.zeros((N, 2))[pt.arange(N), pt.cast(v > 0, "int64")].set(x)),
     "written at places, at codes": (
         lambda v: pt.zeros((N, 2, 2))[pt.arange(N), pt.cast(v > 0, "int64"), i % 2].set(1.0)
@@ -456,6 +456,66 @@ def test_a_part_of_numbers_that_differ_by_the_place_is_mixed(make):
     output = make(longer)
     found = Typing(N)([output], PERSONS.sources)[output]
     assert isinstance(found, Mixed) and "by the place" in found.why
+
+
+NOT_WRITTEN = pt.vectorize(lambda k: pt.empty(pt.cast(k, "int64")), "()->(m)")
+
+
+@pytest.mark.parametrize("relation", ["substitute", "add_remove"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        # Memory that an Op has read counts as written no longer.
+        lambda: (pt.empty(2)[0].set(0.0) + x[2])[1:].set(0.0),
+        lambda: pt.empty(2)[0].set(0.0)[::-1][1:].set(0.0),
+        lambda: steps(lambda u: u, outputs_info=[pt.empty(2)[0].set(0.0)], n_steps=2)[-1][1:].set(0.0),
+        lambda: NOT_WRITTEN(js),
+        lambda: pt.vectorize(lambda k: inner(lambda v: pt.empty(3) * v, k), "()->(m)")(js),
+        # Within a Blockwise, numbers say how many entries there are.
+        lambda: pt.vectorize(lambda k: pt.arange(k), "()->(m)")(i),
+        lambda: pt.vectorize(lambda k: pt.zeros(k), "()->(m)")(i),
+        lambda: pt.vectorize(lambda k: b[:k], "()->(m)")(i),
+        lambda: pt.vectorize(lambda u: pt.nonzero(u)[0], "(k)->(m)")(X),
+        lambda: pt.vectorize(lambda u: b[u > 0], "(k)->(m)")(X),
+        # Memory and tables that are longer than there are records.
+        lambda: pt.zeros(2 * N)[pt.arange(N)].inc(x),
+        lambda: pt.full((N + 3, 3), theta)[pt.arange(N), i % 3],
+    ],
+)
+def test_what_nothing_is_known_of_is_mixed(make, relation):
+    output = make()
+    assert isinstance(Typing(N, relation)([output], PERSONS.sources)[output], Mixed)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda n: X[:, :0].reshape((n, n, 0)),
+        lambda n: X[:, :0].reshape((n, -1, n)),
+        lambda n: (pt.ones(3) * n)[i % 3],
+        lambda n: pt.alloc(pt.sqrt(n), n, 3)[pt.arange(n), i % 3].set(1.0),
+        lambda n: pt.zeros((n // 2, 3))[pt.arange(n), i % 3].inc(x),
+        lambda n: pt.specify_shape(b, (n - 2,)),
+        lambda n: pt.specify_shape(X, (None, n)),
+    ],
+)
+def test_a_private_number_is_no_length_but_that_of_records(make):
+    output = make(x.shape[0])
+    assert isinstance(Typing(N, "add_remove")([output], PERSONS.sources)[output], Mixed)
+
+
+@pytest.mark.parametrize("make", [lambda: X.mean(axis=1), lambda: X.var(axis=-1) + x])
+def test_a_mean_over_what_a_record_has_is_rows_where_their_number_is_private(make):
+    output = make()
+    assert Typing(N, "add_remove")([output], PERSONS.sources)[output] == Rows(0)
+
+
+def test_loops_as_long_as_a_record_says_are_refused_within_composed_functions():
+    k, u = int64("k"), float64("u")
+    loop = ScalarLoop(init=[u], update=[u + 1.0])
+    composed = Composite([k, u], [exp(loop(k, u))])
+    assert never_ends(Elemwise(composed), [True, False]) and never_ends(Elemwise(loop), [True, False])
+    assert not never_ends(Elemwise(composed), [False, True])
 
 
 @pytest.mark.parametrize("size", [lambda n: pt.switch(n > 200, 2, n), lambda n: n + 1, lambda n: 2 * n])

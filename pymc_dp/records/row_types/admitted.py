@@ -5,6 +5,7 @@ with what is no number, infinite, zero, subnormal, singular and empty, different
 """
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Variable
@@ -16,6 +17,7 @@ from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.row_types.ops import name_of
@@ -45,6 +47,25 @@ ADMITTED = SCALARS.union(
 )
 
 
+#: Of these, what has as many entries as the shapes of its inputs say, and takes no part of them, by numbers.
+OF_SHAPES = frozenset(
+    "Cholesky QR SolveBase AllocDiag ArgSortOp Argmax BatchedDot CAReduce Convolve1d "
+    "CumOp Dot Dot22 Dot22Scalar ExtractDiag Gemm Gemv Ger LogSoftmax SearchsortedOp Softmax SoftmaxGrad "
+    "SortOp".split()
+)
+# Inputs of them of which that is not so: what is sorted by, and how much of a convolution is given.
+NUMBERS_OF_SHAPES = {"SearchsortedOp": 2, "Convolve1d": 2}
+
+
+def goes_by_shapes(op: Op, inputs: Sequence[Variable], private: Sequence[bool]) -> bool:
+    """Whether what an Op gives has as many entries as the shapes of its inputs say, within each batch."""
+    if isinstance(op, Subtensor | AdvancedSubtensor):
+        whole = all(one == slice(None) for one in op.idx_list if isinstance(one, slice))
+        return whole and not any(v.type.dtype == "bool" for v in inputs[1:])
+    first = next((k for name, k in NUMBERS_OF_SHAPES.items() if name == type(op).__name__), len(private))
+    return not OF_SHAPES.isdisjoint(c.__name__ for c in type(op).__mro__) and not any(private[first:])
+
+
 def admits(op: Op, trusted: Collection[object] = ()) -> bool:
     """Whether an Op is known not to raise; graphs inside of it are for `admit` to enter."""
     if isinstance(op, Elemwise):
@@ -59,8 +80,22 @@ def admits(op: Op, trusted: Collection[object] = ()) -> bool:
 
 
 def never_ends(op: Op, private: Sequence[bool]) -> bool:
-    """Whether an Op takes the longer the larger a number of records is: the order of a polygamma function."""
-    return isinstance(op, Elemwise) and type(op.scalar_op).__name__ == "PolyGamma" and private[0]
+    """Whether an Op takes the longer the larger a number of records is.
+
+    The order of a polygamma function, and the number of steps of a loop, also within a composed function.
+    """
+    scalar: Any = op.scalar_op if isinstance(op, Elemwise) else op
+    if type(scalar).__name__ in ("PolyGamma", "ScalarLoop"):
+        return private[0]
+    if type(scalar).__name__ != "Composite":
+        return False
+    reached = {v for v, is_private in zip(scalar.fgraph.inputs, private, strict=True) if is_private}
+    for node in scalar.fgraph.toposort():
+        own = [v in reached for v in node.inputs]
+        if never_ends(node.op, own):
+            return True
+        reached.update(node.outputs if any(own) else ())
+    return False
 
 
 def admits_number(op: Op) -> bool:

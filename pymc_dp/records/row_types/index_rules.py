@@ -13,6 +13,7 @@ from pytensor.tensor.subtensor import (
 )
 
 from pymc_dp.records.row_types.ops import axes_in, public_number
+from pymc_dp.records.row_types.record_axes import is_as_long, is_range_of, record_range
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -118,7 +119,7 @@ def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -
     """Whether what is taken of a shape is the length of another axis than the records'."""
     if len(indices) != 1 or isinstance(indices[0], slice):
         return False
-    of, axes = axes_in(shape)
+    of, axes = axes_in(shape, casts=True)
     t = None if of is None else typing.of(of)
     index = public_number(indices[0])
     if not isinstance(t, Rows) or index is None or not -len(axes) <= index < len(axes):
@@ -154,7 +155,7 @@ def _indexed(
     ranges = {
         axis: r + places.ndim - index.type.ndim
         for axis, index in places.arrays
-        if (r := typing.record_range(index)) is not None
+        if (r := record_range(typing, index)) is not None
     }
     unknown = [v for v, t in zip(inputs, input_types, strict=True) if t is LENGTH]
     own = x_type.axis if isinstance(x_type, Rows) else None
@@ -169,11 +170,17 @@ def _indexed(
         if len(lifted) > 1 or not set(unknown) <= set(counted):
             return Mixed("`[...]` with records on two axes: every one with every other")
         (lift,) = lifted
+        if x_type is LENGTH:
+            return no_rule(node.op)
         looked_up = [(axis, v) for axis, v in places.arrays if v not in private and axis != own]
-        # All records look at one place, or at places where one number is.
+
+        # All records look at one place, or each at its own, of as many at which one number is.
+        def reaches(axis: int, v: Variable) -> bool:
+            return is_range_of(typing, v, x, axis) or (axis in ranges and is_as_long(typing, x, axis))
+
         if not writes and not all(
             _is_one_place(typing, v, lift - places.ndim)
-            or (own is None and all(typing.one_value(x, axis + more) for more in range(_width(v))))
+            or (own is None and typing.one_value(x, axis) and reaches(axis, v))
             for axis, v in looked_up
         ):
             return by_place(node.op)
@@ -207,7 +214,7 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     found = [axis for axis, there in places.kept.items() if there == after]
     lift = after - places.first
     for (axis, v), t in zip(places.arrays, _types_of(places, inputs, input_types), strict=True):
-        r = typing.record_range(v)
+        r = record_range(typing, v)
         if r is not None and r + places.ndim - v.type.ndim == lift:
             found.append(axis)
         elif lift in range(places.ndim) and t is PUBLIC and not _is_one_place(typing, v, lift - places.ndim):
@@ -216,7 +223,10 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return Mixed("records added up or written at positions that depend on them")
     if isinstance(x_type, Rows):
         return x_type if found == [x_type.axis] else over_records(node.op)
-    return Rows(found[0]) if len(found) == 1 and typing.one_value(x, found[0]) else by_place(node.op)
+    if len(found) > 1 or not typing.one_value(x, found[0]):
+        return by_place(node.op)
+    # Where a range is written to, what is longer has places that are no record's.
+    return Rows(found[0]) if found[0] in places.kept or is_as_long(typing, x, found[0]) else no_rule(node.op)
 
 
 def _types_of(places: Places, inputs: Sequence[Variable], types: Sequence[RowType]) -> list[RowType]:

@@ -9,11 +9,11 @@ from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.type import HasShape
-from pytensor.tensor.basic import MakeVector
+from pytensor.tensor.basic import AllocEmpty, MakeVector, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape
-from pytensor.tensor.subtensor import Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
 # Ops that run Python functions of the user's, read files, or print.
 _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
@@ -39,6 +39,13 @@ def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
         part = getattr(op, name, None)
         graphs += [] if part is None else inner_graphs(part)
     return graphs
+
+
+def allocates(op: Op) -> bool:
+    """Whether an Op that is applied to each of a batch makes memory that it does not write."""
+    core = op.core_op if isinstance(op, Blockwise) else op
+    nodes = [node for fgraph in inner_graphs(core) for node in fgraph.apply_nodes]
+    return isinstance(core, AllocEmpty) or any(allocates(node.op) for node in nodes)
 
 
 def inner_constants(op: Op) -> list[Constant]:
@@ -128,8 +135,9 @@ def written_part(node: Apply) -> set[str]:
     return {"0"} if public_number(last) == 0 else set()
 
 
-def axes_in(shape: Variable) -> tuple[Variable | None, range]:
-    """Whose shape, or part of it, a vector is; and of which axes. None if it is no shape."""
+def axes_in(shape: Variable, casts: bool = False) -> tuple[Variable | None, range]:
+    """Whose shape, or part of it, a vector is, perhaps cast; and of which axes. None if it is no shape."""
+    shape = _uncast(shape) if casts else shape
     node = shape.owner
     if node is not None and isinstance(node.op, Shape):
         return node.inputs[0], range(node.inputs[0].type.ndim)
@@ -138,7 +146,39 @@ def axes_in(shape: Variable) -> tuple[Variable | None, range]:
         if not more and isinstance(index, slice):
             given = index.start, index.stop, index.step
             ends = [None if end is None else public_number(end) for end in given]
-            of, axes = axes_in(node.inputs[0])
+            of, axes = axes_in(node.inputs[0], casts)
             known = all(end is None or own is not None for end, own in zip(given, ends, strict=True))
             return (of, axes[slice(*ends)]) if known and ends[2] != 0 else (None, axes)
     return None, range(0)
+
+
+def is_written_before(node: Apply, k: int) -> bool:
+    """Whether of a scan's state all memory was written that its steps do not write: as `scan` makes it.
+
+    That is ``empty(steps + taps, ...)[:taps].set(initial)``.
+    """
+    write = node.inputs[k].owner
+    memory = None if write is None else write.inputs[0].owner
+    if memory is None or not isinstance(memory.op, AllocEmpty) or not isinstance(write.op, IncSubtensor):
+        return False
+    indices = indices_from_subtensor(write.inputs[2:], write.op.idx_list)
+    taken = indices[0].stop if indices and isinstance(indices[0], slice) else None
+    if len(indices) != 1 or taken is None or indices[0] != slice(None, taken):
+        return False
+    length, parts = memory.inputs[0], [_uncast(taken), _uncast(node.inputs[0])]
+    whole, first, steps = (public_number(one) for one in (length, *parts))
+    if whole is not None and first is not None and steps is not None:
+        return write.op.set_instead_of_inc and whole == first + steps
+    total = _uncast(length).owner
+    added = total is not None and isinstance(total.op, Elemwise) and name_of(total.op) == "add"
+    return write.op.set_instead_of_inc and added and [*map(_uncast, total.inputs)] in (parts, parts[::-1])
+
+
+def _uncast(variable: Variable) -> Variable:
+    """What is written as a number of another kind, or as one without axes."""
+    node = variable.owner
+    cast_ = node is not None and (
+        isinstance(node.op, ScalarFromTensor | TensorFromScalar)
+        or (isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Cast")
+    )
+    return _uncast(node.inputs[0]) if cast_ else variable

@@ -27,7 +27,7 @@ from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.sort import ArgSortOp, SortOp
 
-from pymc_dp.records.row_types.admitted import admits, never_ends
+from pymc_dp.records.row_types.admitted import admits, goes_by_shapes, never_ends
 from pymc_dp.records.row_types.ops import inner_graphs, name_of
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -40,6 +40,7 @@ from pymc_dp.records.row_types.types import (
     Typing,
     aligned,
     rule,
+    whole,
 )
 
 
@@ -188,6 +189,13 @@ def _blockwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
     op = node.op
     if inner_graphs(op.core_op):
         return no_rule(op) if any(t is not PUBLIC for t in types) else PUBLIC
+    private = [t is not PUBLIC for t in types]
+    if (
+        any(private)
+        and not goes_by_shapes(op.core_op, node.inputs, private)
+        and not typing.is_trusted(op.core_op)
+    ):
+        return no_rule(op)
     batch = op.batch_ndim(node)
     matrices = types[:1] if isinstance(op.core_op, SolveBase) else types
     if not admits(op, typing.trusted) and any(isinstance(t, Rows) for t in matrices):
@@ -234,4 +242,4 @@ def _inner_graph(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[
     # As if it stood in the graph around it: what is a length there, and one number, is so within.
     outputs = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, node.inputs, strict=True)))
     found = typing(outputs, dict(zip(node.inputs, types, strict=True)))
-    return [found[v] for v in outputs]
+    return [whole(found[v]) for v in outputs]

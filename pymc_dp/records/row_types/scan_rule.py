@@ -8,7 +8,17 @@ from pytensor.scan.op import Scan
 
 from pymc_dp.records.row_types.places import Along
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, by_place, rule
+from pymc_dp.records.row_types.types import (
+    LENGTH,
+    PUBLIC,
+    Mixed,
+    Rows,
+    RowType,
+    Typing,
+    by_place,
+    rule,
+    whole,
+)
 
 
 @rule(Scan)
@@ -21,10 +31,10 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
     maps = op.get_oinp_iinp_iout_oout_mappings()
     places = list(range(len(types)))
     # These have no axis of steps. By their places: a variable may be a sequence as well.
-    whole = {*op.outer_untraced_sit_sot(places), *op.outer_non_seqs(places)}
-    if any(t == Rows(0) and k not in whole for k, t in enumerate(types)):
+    entire = {*op.outer_untraced_sit_sot(places), *op.outer_non_seqs(places)}
+    if any(t == Rows(0) and k not in entire for k, t in enumerate(types)):
         return [over_records(op)] * count
-    step = [Rows(t.axis - 1) if isinstance(t, Rows) and k not in whole else t for k, t in enumerate(types)]
+    step = [Rows(t.axis - 1) if isinstance(t, Rows) and k not in entire else t for k, t in enumerate(types)]
     results: list[RowType] = []
     settled = looked = False
     while not (looked and settled):
@@ -34,7 +44,7 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
             for outer, within in maps["inner_inp_from_outer_inp"].items()
             for k in within
         }
-        inner = _within(typing, node, whole, looked)
+        inner = _within(typing, node, entire, looked)
         found = inner(op.inner_outputs, sources)
         if op.info.as_while and found[op.inner_outputs[-1]] is not PUBLIC:
             return [Mixed("`scan` for as long as the records say")] * count
@@ -43,13 +53,13 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
             result: RowType = PUBLIC
             made = [op.inner_outputs[one] for one in maps["inner_out_from_outer_out"][k]]
             for one in made:
-                result = _either(result, found[one])
+                result = _either(result, whole(found[one]))
             outer = maps["outer_inp_from_outer_out"].get(k, -1)
             if outer >= 0:  # a state: what the step makes of it is what the next step reads
                 result = _either(step[outer], result)
                 if looked and isinstance(result, Rows):  # what is public at its start, or of a step
                     start = types[outer] is not PUBLIC or typing.one_value(
-                        node.inputs[outer], result.axis + int(outer not in whole)
+                        node.inputs[outer], result.axis + int(outer not in entire)
                     )
                     steps = [inner.one_value(one, result.axis) for one in made if found[one] is PUBLIC]
                     result = result if start and all(steps) else by_place(op)
@@ -62,7 +72,7 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
     ]
 
 
-def _within(typing: Typing, node: Apply, whole: Collection[int], states: bool) -> Typing:
+def _within(typing: Typing, node: Apply, entire: Collection[int], states: bool) -> Typing:
     """For the step: what is one number for all records in the inputs and, if asked, in states stays so."""
     op, stands_for = node.op, dict[Variable, Along]()
     inner, maps = typing.again(stands_for), op.get_oinp_iinp_iout_oout_mappings()
@@ -73,7 +83,7 @@ def _within(typing: Typing, node: Apply, whole: Collection[int], states: bool) -
 
     for k, outer in maps["outer_inp_from_inner_inp"].items():
         made = [op.inner_outputs[one] for one in maps["inner_out_from_inner_inp"][k]] if states else []
-        within, first = op.inner_inputs[k], int(outer not in whole)
+        within, first = op.inner_inputs[k], int(outer not in entire)
         stands_for[within] = partial(along, within, node.inputs[outer], first, made)
     return inner
 

@@ -9,13 +9,31 @@ from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 
 from pymc_dp.records.row_types.ops import public_number, sizes_of
+from pymc_dp.records.row_types.record_axes import is_length
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Empty, Rows, RowType, Typing, by_place, rule
+from pymc_dp.records.row_types.types import (
+    LENGTH,
+    NOT_WRITTEN,
+    PUBLIC,
+    Empty,
+    Rows,
+    RowType,
+    Typing,
+    by_place,
+    rule,
+)
 
 
 @rule(SpecifyShape)
 def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return types[0] if public_arguments(types[1:]) else no_rule(node.op)
+    """A length that is private can only be that of the records: an error would be about it."""
+    first, *sizes = types
+    own = first.axis if isinstance(first, Rows) else None
+    right = [
+        t is PUBLIC or (t is LENGTH and axis == own and is_length(typing, node.inputs[1 + axis]))
+        for axis, t in enumerate(sizes)
+    ]
+    return first if all(right) else no_rule(node.op)
 
 
 @rule(Shape)
@@ -41,7 +59,7 @@ def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if not public_arguments(sizes):
         return no_rule(node.op)
     sized = [axis for axis, t in enumerate(sizes) if t is LENGTH]
-    of_records = all(typing.is_length(node.inputs[1 + axis]) for axis in sized)
+    of_records = all(is_length(typing, node.inputs[1 + axis]) for axis in sized)
     if isinstance(first, Rows):
         axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
         # What is as long as there are records along another axis has every record with every other.
@@ -59,9 +77,9 @@ def _alloc_empty(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowTy
     if not public_arguments(types):
         return no_rule(node.op)
     lengths = [axis for axis, t in enumerate(types) if t is LENGTH]
-    one = len(lengths) == 1 and typing.is_length(node.inputs[lengths[0]])
+    one = len(lengths) == 1 and is_length(typing, node.inputs[lengths[0]])
     sized = Rows(lengths[0]) if one else LENGTH if lengths else PUBLIC
-    return Empty("memory that was not written (`pt.empty`), in which records may be left", sized)
+    return Empty(NOT_WRITTEN, sized)
 
 
 @rule(Reshape)
@@ -83,7 +101,9 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         same = (alike and a == axis) or (before is not None and before == _product(out.type.shape[:a]))
         fits = out.type.shape[a] == typing.n_rows or _is_size(typing, size, x, axis)
         if same and (fits or _is_rest(sizes, a, x, axis)):
-            return Rows(a)
+            # The lengths of other axes are public: one may not be n.
+            others = [size for k, size in enumerate(sizes) if k != a and isinstance(size, Variable)]
+            return no_rule(node.op) if any(typing.of(v) is LENGTH for v in others) else Rows(a)
         alike = alike and a < x.type.ndim and (_static(out, a, x) or _is_size(typing, size, x, a))
     return over_records(node.op)
 
@@ -134,6 +154,6 @@ def _is_size(typing: Typing, size: Variable | int | None, x: Variable, axis: int
     if isinstance(size, Constant):
         return int(size.data) == x.type.shape[axis]
     if typing.of(x) == Rows(axis):
-        return typing.is_length(size)
+        return is_length(typing, size)
     node = size.owner
     return node is not None and isinstance(node.op, Shape_i) and node.op.i == axis and node.inputs[0] is x

@@ -12,22 +12,20 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import AllocEmpty, ARange, MakeVector, ScalarFromTensor, TensorFromScalar
-from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.basic import (
+    AllocEmpty,
+)
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.shape import Reshape, Shape_i
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor
 
 from pymc_dp.records.row_types.ops import (
-    axes_in,
-    holds,
+    allocates,
     inner_constants,
     inner_graphs,
-    keeps,
+    is_written_before,
     known,
     name_of,
-    public_number,
-    sizes_of,
     written_part,
 )
 from pymc_dp.records.row_types.places import Along, OneValue
@@ -92,6 +90,8 @@ class Empty(Mixed):
 RowType = Public | Length | Rows | Mixed
 PUBLIC, LENGTH = Public(), Length()
 
+#: Of memory of which anything may be read.
+NOT_WRITTEN = "memory that was not written (`pt.empty`), in which records may be left"
 #: From the class of an Op to its rule.
 Rule = Callable[["Typing", Apply, Sequence[RowType]], "RowType | list[RowType]"]
 RULES: dict[type, Rule] = {}
@@ -174,15 +174,17 @@ class Typing:
         found = self._rule(op)
         if found is None:
             return [self._without_rule(node, inputs)] * len(node.outputs)
+        if isinstance(op, Blockwise) and allocates(op):
+            return [Mixed(NOT_WRITTEN)] * len(node.outputs)
         if all(t is PUBLIC for t in inputs) and not (inner_graphs(op) or isinstance(op, AllocEmpty)):
             return [PUBLIC] * len(node.outputs)
         buffers = buffers_of(node)
         empty = next((t for k, t in enumerate(inputs) if k in buffers and isinstance(t, Empty)), None)
         if empty is not None:
-            inputs = [_as_buffer(op, t) if k in buffers else t for k, t in enumerate(inputs)]
+            inputs = [_as_buffer(node, k, t) if k in buffers else t for k, t in enumerate(inputs)]
         mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
         if mixed is not None:
-            return [mixed] * len(node.outputs)
+            return [whole(mixed)] * len(node.outputs)
         result = found(self, node, inputs)
         if empty is not None and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
             parts = empty.parts | written_part(node)
@@ -213,71 +215,26 @@ class Typing:
         if private is None:
             return PUBLIC
         if isinstance(private, Mixed):
-            return private
+            return whole(private)
         return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule")
 
     def _may_be_records(self, constant: Constant) -> bool:
         shape = constant.type.shape if isinstance(constant.type, HasShape) else ()
         return any(size is None or size >= self.n_rows for size in shape)
 
-    # what is provably the number of records, or their positions
 
-    def is_length(self, variable: Variable) -> bool:
-        """Whether a scalar is the number of records by construction."""
-        node = variable.owner
-        if node is None:
-            return public_number(variable) == self.n_rows
-        if isinstance(node.op, Shape_i):
-            return self._axis_of_records(node.inputs[0], node.op.i)
-        if isinstance(node.op, Subtensor) and len(node.op.idx_list) == 1:
-            (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
-            shape = node.inputs[0].owner
-            place = None if isinstance(index, slice) else public_number(index)
-            if shape is not None and isinstance(shape.op, DimShuffle):  # a vector of one number
-                return shape.inputs[0].type.ndim == 0 and self.is_length(shape.inputs[0])
-            if place is not None and shape is not None and isinstance(shape.op, MakeVector):
-                return self.is_length(shape.inputs[place])
-            of, axes = axes_in(node.inputs[0])
-            if of is None or place is None or not -len(axes) <= place < len(axes):
-                return False
-            return self._axis_of_records(of, axes[place])
-        if isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Mul":
-            rest = [v for v in node.inputs if public_number(v) != 1]
-            return variable.type.ndim == 0 and len(rest) == 1 and self.is_length(rest[0])
-        if isinstance(node.op, ScalarFromTensor | TensorFromScalar | DimShuffle) or keeps(node, self.n_rows):
-            return self.is_length(node.inputs[0])
-        return False
-
-    def _axis_of_records(self, tensor: Variable, axis: int) -> bool:
-        shape = tensor.type.shape if isinstance(tensor.type, HasShape) else ()
-        return self.of(tensor) == Rows(axis) or (axis < len(shape) and shape[axis] == self.n_rows)
-
-    def record_range(self, variable: Variable) -> int | None:
-        """The axis along which a variable is 0, 1, ..., n - 1 by construction; others have length 1."""
-        node = variable.owner
-        if node is None:
-            return None
-        if isinstance(node.op, ARange):
-            start, stop, step = node.inputs
-            whole = public_number(start) == 0 and public_number(step) == 1 and self.is_length(stop)
-            return 0 if whole and holds(node.op.dtype, self.n_rows) else None
-        if isinstance(node.op, DimShuffle):
-            axis = self.record_range(node.inputs[0])
-            order = list(node.op.new_order)
-            return order.index(axis) if axis in order else None
-        if isinstance(node.op, Reshape):
-            # Into axes of length 1, but for one.
-            sizes = sizes_of(node.inputs[1]) or []
-            long = [a for a, size in enumerate(sizes) if public_number(size) != 1]
-            return long[0] if len(long) == 1 and self.record_range(node.inputs[0]) is not None else None
-        return self.record_range(node.inputs[0]) if keeps(node, self.n_rows) else None
+def whole(t: RowType) -> RowType:
+    """Type of what an Op makes of memory that was not written: nothing is known, unless it writes on."""
+    return Mixed(t.why) if isinstance(t, Empty) else t
 
 
-def _as_buffer(op: Op, t: RowType) -> RowType:
-    """Type of what is in memory that an Op writes to; a scan does not write the first entries."""
+def _as_buffer(node: Apply, k: int, t: RowType) -> RowType:
+    """Type of what is in memory that an Op writes to; a scan writes what comes after the first entries."""
     if not isinstance(t, Empty):
         return t
-    return t.written or (t.sized if isinstance(op, IncSubtensor) else t)
+    if isinstance(node.op, IncSubtensor):
+        return t.written or t.sized
+    return t.written if t.written is not None and is_written_before(node, k) else whole(t)
 
 
 def buffers_of(node: Apply) -> set[int]:
