@@ -9,6 +9,7 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.compile.builders import OpFromGraph
 from pytensor.conditional import IfElse, ifelse
+from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import Assert
 from pytensor.scalar import Composite, ScalarLoop, exp, float64, int64
 from pytensor.scan.basic import scan
@@ -485,6 +486,24 @@ NOT_WRITTEN = pt.vectorize(lambda k: pt.empty(pt.cast(k, "int64")), "()->(m)")
 def test_what_nothing_is_known_of_is_mixed(make, relation):
     output = make()
     assert isinstance(Typing(N, relation)([output], PERSONS.sources)[output], Mixed)
+
+
+@pytest.mark.parametrize(
+    ("memory", "steps_made", "right"),
+    [
+        (lambda first: pt.empty(6)[:1].set(first), 5, True),
+        (lambda first: pt.empty(j + 2)[:1].set(first), j + 1, True),
+        (lambda first: pt.empty(7)[:1].set(first), 5, False),
+        (lambda first: pt.empty(6)[1:].set(first), 5, False),
+        (lambda first: pt.empty(j + 3)[:1].set(first), j + 1, False),
+        (lambda first: pt.empty(6)[:1].inc(first), 5, False),
+    ],
+)
+def test_memory_of_a_scan_that_its_steps_do_not_write_was_written_before(memory, steps_made, right):
+    made = steps(lambda u: u * 2, outputs_info=[theta], n_steps=3)
+    (node,) = {v.owner for v in ancestors([made]) if v.owner is not None and isinstance(v.owner.op, Scan)}
+    output = node.op(pt.cast(steps_made, "int64"), memory(theta))
+    assert isinstance(Typing(N)([output], PERSONS.sources)[output], Mixed) is not right
 
 
 @pytest.mark.parametrize(

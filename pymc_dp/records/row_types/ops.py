@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
 from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op
 from pytensor.graph.rewriting.utils import rewrite_graph
@@ -171,7 +171,15 @@ def is_written_before(node: Apply, k: int) -> bool:
         return write.op.set_instead_of_inc and whole == first + steps
     total = _uncast(length).owner
     added = total is not None and isinstance(total.op, Elemwise) and name_of(total.op) == "add"
-    return write.op.set_instead_of_inc and added and [*map(_uncast, total.inputs)] in (parts, parts[::-1])
+    found = [*map(_uncast, total.inputs)] if added else []
+    alike = [len(found) == 2 and all(map(_same_number, found, one)) for one in (parts, parts[::-1])]
+    return write.op.set_instead_of_inc and any(alike)
+
+
+def _same_number(a: Variable, b: Variable) -> bool:
+    """Whether two scalars are one number, or computed alike."""
+    number = public_number(a)
+    return equal_computations([a], [b]) if number is None else number == public_number(b)
 
 
 def _uncast(variable: Variable) -> Variable:
