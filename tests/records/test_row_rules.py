@@ -492,10 +492,10 @@ def test_what_nothing_is_known_of_is_mixed(make, relation):
     ("memory", "steps_made", "right"),
     [
         (lambda first: pt.empty(6)[:1].set(first), 5, True),
-        (lambda first: pt.empty(j + 2)[:1].set(first), j + 1, True),
+        (lambda first: pt.empty((j + 1) + 1)[:1].set(first), j + 1, True),
         (lambda first: pt.empty(7)[:1].set(first), 5, False),
         (lambda first: pt.empty(6)[1:].set(first), 5, False),
-        (lambda first: pt.empty(j + 3)[:1].set(first), j + 1, False),
+        (lambda first: pt.empty((j + 1) + 2)[:1].set(first), j + 1, False),
         (lambda first: pt.empty(6)[:1].inc(first), 5, False),
     ],
 )
