@@ -252,7 +252,7 @@ class Likelihood:
 
 
 def _described(part: Part) -> str:
-    shape = f"{part.name} {tuple(part.shape)}"
+    shape = f"{part.name} {tuple(part.shape)}" if part.shape else part.name
     return shape if part.expression == part.name else f"{shape} = {part.expression}"
 
 

@@ -2,12 +2,12 @@
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
+from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.mixtures import Normal
-from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
@@ -62,6 +62,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
+        *_of_nothing(facts["verdict"].values()),
         *accuracy_rows(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
@@ -95,6 +96,12 @@ def _of_owner(owner: OwnersGuarantee) -> str:
     return words.of_owner(promised, owner["unit"], owner["n"], "", owner["ledger"])
 
 
+def _of_nothing(verdicts: Collection[Verdict]) -> list[tuple[str, str]]:
+    """What may be the reason where nothing is known of any parameter."""
+    nothing = all(one.get("verdict") == _TELLS_LITTLE and one.get("of_prior") == 1.0 for one in verdicts)
+    return [("Why", _WHY_NOTHING)] if nothing else []
+
+
 def _of_parameter(said: Mapping[str, object]) -> str:
     return ", ".join(f"{what} {_number(value)}" for what, value in said.items())
 
@@ -102,9 +109,19 @@ def _of_parameter(said: Mapping[str, object]) -> str:
 def _number(value: object) -> str:
     if value is None:
         return "unknown"
+    if isinstance(value, float) and value > _MOST_SAID:
+        return f"more than {_MOST_SAID}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+_TELLS_LITTLE = "says little"
+_WHY_NOTHING = (
+    "Nothing was found of any parameter: the search did not arrive where the parameters are, or noise hides "
+    "them. If covariates are far from zero, or initial values far off, centre them by a public number and "
+    "give a nearer prior or initial values; else it takes more records or a larger epsilon."
+)
+# Factors that are larger are not said.
+_MOST_SAID = 100
 # A parameter whose standard deviation is no more times that without privacy is as good.
 _AS_GOOD = 1.25
 # One whose standard deviation is more than this of the prior's is hardly known.
@@ -150,7 +167,7 @@ def judge(
         if censoring is not None and censoring["in_doubt"]:
             said = _IN_DOUBT
         elif of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
-            said = "says little"
+            said = _TELLS_LITTLE
         elif of_prior > _NOTHING:
             said = "says little, with or without privacy"
         elif wider <= _AS_GOOD:

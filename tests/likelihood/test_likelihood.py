@@ -11,11 +11,11 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.likelihood import file
+from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.public_model import Part, PublicModel
 from pymc_dp.likelihood.report import judge
-from pymc_dp.likelihood.search import Found
 from pymc_dp.privacy import EventSet
 from pymc_dp.records.model import RecordModel
 
@@ -218,7 +218,11 @@ def test_report_and_repr():
     assert f"({one.guarantee.epsilon(1e-6):.3}" in text
     for said in ("1e-06)-differential privacy", "row; n = 500 (public)", "in the values of one row"):
         assert said in text
-    assert "effect (); level (2,) = mean + tau * z" in text and "told 0.98, wider unknown" in text
+    assert "effect; level (2,) = mean + tau * z" in text and "told 0.98, wider unknown" in text
+    assert "Nothing was found" not in text
+    little = {"verdict": "says little", "wider": 1.6e7, "of_prior": 1.0}
+    nothing = " ".join(likelihood(verdict={"effect": little, "level[0]": little}).report().split())
+    assert "Nothing was found of any parameter" in nothing and "wider more than 100," in nothing
     assert repr(one) == "<Likelihood of effect, level: epsilon = 1, delta = 1e-06>"
     free = likelihood(is_private=False, epsilon=None, events=None)
     assert "THIS RELEASE IS NOT PRIVATE" in free.report() and "NOT PRIVATE" in repr(free)
