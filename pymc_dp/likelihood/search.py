@@ -91,7 +91,7 @@ class Search:
         units = prior.in_units(self._unit)
         self._learnt = Learnt(units, self._near_zero, source.lookups, self._places.lookups)
         self.shares: list[float] = []
-        self._moved = 0.0
+        self._moved, self._more, self._taken = 0.0, 1.0, 1.0
 
     def __call__(self, start: np.ndarray) -> Found:
         """Make all releases.
