@@ -28,7 +28,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: c47fa2c0ef07c26a (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: 9e50ddea47674185 (centre.py, unit_bounds.py).
 # Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
 SCORE_GRID = 2**20
 ROOT_GRID = 2**12
