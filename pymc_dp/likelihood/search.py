@@ -30,6 +30,8 @@ from pymc_dp.likelihood.slopes import Slopes
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
 _NEAR = 0.05
 _FAR = 1.2  # after a step that is longer, scales are counted again
+# After a step that is longer than this, units that clips take more of are not taken to tell more.
+_CLOSE = 0.3
 # Sizes are counted once more after a way of so much;
 _SINCE = 0.05
 # what is believed of the slope is scaled where they differ by this factor.
@@ -185,7 +187,8 @@ class Search:
             self._slopes.scale(factor)
 
     def _metric(self) -> np.ndarray:
-        return self._places.metric(self._about, self._learnt.prior.precision, self._touched)
+        about = self._about * (self._more if self._step < _CLOSE else 1.0)
+        return self._places.metric(about, self._learnt.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
         """Expected J over what the clip leaves, where a metric may go by it.
@@ -251,7 +254,7 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope
         usual = self._learnt.wide
         self._more = 1.0 if usual else more_than_usual(self._share, best.clip, size, self._rank)
-        self._about = self._more * self._shrunk(left)
+        self._about = self._shrunk(left)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
         """The point, shape (1, p), or points around it where parameters may be, (q, p)."""
