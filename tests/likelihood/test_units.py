@@ -59,7 +59,10 @@ def test_what_a_unit_adds_is_bounded_in_integers(k, number, weighted, most):
 @pytest.mark.parametrize(
     "what, faults",
     [
-        ("scores", [("of_score = squared", "of_score = 0.0"), ("before[e] = vector[e]", "score[e] += vector[e]")]),
+        (
+            "scores",
+            [("of_score = squared", "of_score = 0.0"), ("before[e] = vector[e]", "score[e] += vector[e]")],
+        ),
         ("slopes", [("of_slope += added", "of_slope = 0.0")]),
     ],
 )

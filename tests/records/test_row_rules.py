@@ -478,6 +478,13 @@ NOT_WRITTEN = pt.vectorize(lambda k: pt.empty(pt.cast(k, "int64")), "()->(m)")
         lambda: pt.vectorize(lambda k: b[:k], "()->(m)")(i),
         lambda: pt.vectorize(lambda u: pt.nonzero(u)[0], "(k)->(m)")(X),
         lambda: pt.vectorize(lambda u: b[u > 0], "(k)->(m)")(X),
+        lambda: pt.inverse_permutation(pt.zeros(3, dtype="int64")),
+        # Further back than what was written, and one or the other length.
+        lambda: steps(
+            lambda u: u, outputs_info=[{"initial": b[: pt.cast(j, "int64")], "taps": [-2]}], n_steps=3
+        ),
+        lambda: ifelse(theta > 0, x, pt.zeros(pt.cast(j, "int64"))),
+        lambda: steps(lambda u, v: v, outputs_info=[pt.zeros(j + 1)], non_sequences=[x], n_steps=2),
         # Memory and tables that are longer than there are records.
         lambda: pt.zeros(2 * N)[pt.arange(N)].inc(x),
         lambda: pt.full((N + 3, 3), theta)[pt.arange(N), i % 3],
@@ -497,6 +504,8 @@ def test_what_nothing_is_known_of_is_mixed(make, relation):
         (lambda first: pt.empty(6)[1:].set(first), 5, False),
         (lambda first: pt.empty((j + 1) + 2)[:1].set(first), j + 1, False),
         (lambda first: pt.empty(6)[:1].inc(first), 5, False),
+        (lambda first: pt.empty(7)[:2].set(first), 5, False),
+        (lambda first: pt.empty(j + 5)[:j].set(first), 5, False),
     ],
 )
 def test_memory_of_a_scan_that_its_steps_do_not_write_was_written_before(memory, steps_made, right):
@@ -516,6 +525,9 @@ def test_memory_of_a_scan_that_its_steps_do_not_write_was_written_before(memory,
         lambda n: pt.zeros((n // 2, 3))[pt.arange(n), i % 3].inc(x),
         lambda n: pt.specify_shape(b, (n - 2,)),
         lambda n: pt.specify_shape(X, (None, n)),
+        lambda n: pt.specify_shape(X, (j + 3, None)),
+        lambda n: pt.alloc(x, j + 3),
+        lambda n: pt.zeros((j + 3, 2))[:, 0].set(x),
     ],
 )
 def test_a_private_number_is_no_length_but_that_of_records(make):

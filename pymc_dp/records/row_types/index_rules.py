@@ -225,8 +225,10 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return x_type if found == [x_type.axis] else over_records(node.op)
     if len(found) > 1 or not typing.one_value(x, found[0]):
         return by_place(node.op)
-    # Where a range is written to, what is longer has places that are no record's.
-    return Rows(found[0]) if found[0] in places.kept or is_as_long(typing, x, found[0]) else no_rule(node.op)
+    # Where a range is written to, what is longer has places that are no record's; and an error would say
+    # whether a private number is this one.
+    known = found[0] in places.kept and typing.relation == "substitute"
+    return Rows(found[0]) if known or is_as_long(typing, x, found[0]) else no_rule(node.op)
 
 
 def _types_of(places: Places, inputs: Sequence[Variable], types: Sequence[RowType]) -> list[RowType]:

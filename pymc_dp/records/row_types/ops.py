@@ -9,7 +9,13 @@ from pytensor.graph.fg import AbstractFunctionGraph
 from pytensor.graph.op import HasMultipleInnerGraph, Op
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.type import HasShape
-from pytensor.tensor.basic import AllocEmpty, MakeVector, ScalarFromTensor, TensorFromScalar
+from pytensor.tensor.basic import (
+    AllocEmpty,
+    MakeVector,
+    PermuteRowElements,
+    ScalarFromTensor,
+    TensorFromScalar,
+)
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape
@@ -42,10 +48,11 @@ def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
 
 
 def allocates(op: Op) -> bool:
-    """Whether an Op that is applied to each of a batch makes memory that it does not write."""
+    """Whether an Op, what it is applied to a batch by, or a graph inside of it, leaves memory unwritten."""
     core = op.core_op if isinstance(op, Blockwise) else op
     nodes = [node for fgraph in inner_graphs(core) for node in fgraph.apply_nodes]
-    return isinstance(core, AllocEmpty) or any(allocates(node.op) for node in nodes)
+    own = isinstance(core, AllocEmpty | PermuteRowElements)  # a place may come twice among what it goes by
+    return own or any(allocates(node.op) for node in nodes)
 
 
 def inner_constants(op: Op) -> list[Constant]:
@@ -97,8 +104,12 @@ def name_of(op: Op) -> str:
 
 def length_along(variable: Variable, axis: int) -> Variable:
     """Length along an axis, by the sizes that the variable is made from."""
-    shape = rewrite_graph([variable.shape[axis]], include=("ShapeOpt", "canonicalize"), clone=True)
-    return cast(list[Variable], shape)[0]
+    return _simplified(variable.shape[axis])
+
+
+def _simplified(size: Variable) -> Variable:
+    found = rewrite_graph([size], include=("ShapeOpt", "canonicalize"), clone=True)
+    return cast(list[Variable], found)[0]
 
 
 def public_number(variable: object) -> int | None:
@@ -155,8 +166,11 @@ def axes_in(shape: Variable, casts: bool = False) -> tuple[Variable | None, rang
 def is_written_before(node: Apply, k: int) -> bool:
     """Whether of a scan's state all memory was written that its steps do not write: as `scan` makes it.
 
-    That is ``empty(steps + taps, ...)[:taps].set(initial)``.
+    That is ``empty(steps + taps, ...)[:taps].set(initial)``, with a number of taps: how far steps look back.
     """
+    info = node.op.info
+    looks_back = [*info.mit_mot_in_slices, *info.mit_sot_in_slices, *info.sit_sot_in_slices]
+    reach = -min(looks_back[k - 1 - info.n_seqs])
     write = node.inputs[k].owner
     memory = None if write is None else write.inputs[0].owner
     if memory is None or not isinstance(memory.op, AllocEmpty) or not isinstance(write.op, IncSubtensor):
@@ -164,6 +178,8 @@ def is_written_before(node: Apply, k: int) -> bool:
     indices = indices_from_subtensor(write.inputs[2:], write.op.idx_list)
     taken = indices[0].stop if indices and isinstance(indices[0], slice) else None
     if len(indices) != 1 or taken is None or indices[0] != slice(None, taken):
+        return False
+    if public_number(_simplified(taken)) != reach:
         return False
     length, parts = memory.inputs[0], [_uncast(taken), _uncast(node.inputs[0])]
     whole, first, steps = (public_number(one) for one in (length, *parts))

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 
 from pytensor.graph.basic import Variable
-from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import (
     Alloc,
     AllocEmpty,
@@ -17,7 +16,7 @@ from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape_i
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor, indices_from_subtensor
 
-from pymc_dp.records.row_types.ops import axes_in, holds, keeps, public_number, sizes_of
+from pymc_dp.records.row_types.ops import axes_in, holds, keeps, known_shape, public_number, sizes_of
 from pymc_dp.records.row_types.types import Rows, Typing
 
 
@@ -27,10 +26,13 @@ def is_length(typing: Typing, variable: Variable) -> bool:
     if node is None:
         return public_number(variable) == typing.n_rows
     if (of := _whose_length(variable)) is not None:
-        return _axis_of_records(typing, *of)
+        return is_as_long(typing, *of)
     if isinstance(node.op, Subtensor) and len(node.op.idx_list) == 1:
         (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
         vector, place = node.inputs[0].owner, None if isinstance(index, slice) else public_number(index)
+        sizes = sizes_of(node.inputs[0])
+        if place is not None and vector is None and sizes is not None:
+            return public_number(sizes[place]) == typing.n_rows
         if vector is not None and isinstance(vector.op, DimShuffle):  # a vector of one number
             return vector.inputs[0].type.ndim == 0 and is_length(typing, vector.inputs[0])
         written = place is not None and vector is not None and isinstance(vector.op, MakeVector)
@@ -60,7 +62,8 @@ def _whose_length(number: Variable) -> tuple[Variable, int] | None:
 
 def is_as_long(typing: Typing, tensor: Variable, axis: int) -> bool:
     """Whether a tensor is as long along an axis as there are records, by construction."""
-    if axis < 0 or not isinstance(tensor.type, HasShape) or tensor.type.shape[axis] == 1:
+    shape = known_shape(tensor)
+    if not 0 <= axis < len(shape) or shape[axis] == 1:
         return False
     if _axis_of_records(typing, tensor, axis):
         return True
@@ -83,7 +86,7 @@ def is_as_long(typing: Typing, tensor: Variable, axis: int) -> bool:
 
 
 def _axis_of_records(typing: Typing, tensor: Variable, axis: int) -> bool:
-    shape = tensor.type.shape if isinstance(tensor.type, HasShape) else ()
+    shape = known_shape(tensor)
     return typing.of(tensor) == Rows(axis) or (axis < len(shape) and shape[axis] == typing.n_rows)
 
 

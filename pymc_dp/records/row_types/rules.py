@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
 from pytensor.conditional.op import IfElse
-from pytensor.graph.basic import Apply
+from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
@@ -29,6 +29,7 @@ from pytensor.tensor.sort import ArgSortOp, SortOp
 
 from pymc_dp.records.row_types.admitted import admits, goes_by_shapes, never_ends
 from pymc_dp.records.row_types.ops import inner_graphs, name_of
+from pymc_dp.records.row_types.record_axes import is_as_long
 from pymc_dp.records.row_types.types import (
     LENGTH,
     PUBLIC,
@@ -89,9 +90,21 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
         return [Mixed("`ifelse` on a condition about the records")] * len(node.outputs)
     k = len(node.outputs)
     return [
-        yes if yes == no else aligned(typing, [yes, no], node, [node.inputs[1 + i], node.inputs[1 + i + k]])
+        yes
+        if yes == no
+        else _either_of(typing, node, [yes, no], [node.inputs[1 + i], node.inputs[1 + i + k]])
         for i, (yes, no) in enumerate(zip(types[1 : 1 + k], types[1 + k :], strict=True))
     ]
+
+
+def _either_of(typing: Typing, node: Apply, types: Sequence[RowType], of: Sequence[Variable]) -> RowType:
+    """Type of one or the other: nobody compares their lengths."""
+    found = aligned(typing, types, node, of)
+    pairs = zip(of, types, strict=True)
+    right = not isinstance(found, Rows) or all(
+        t is not PUBLIC or is_as_long(typing, v, found.axis) for v, t in pairs
+    )
+    return found if right else no_rule(node.op)
 
 
 @rule(RandomVariable)

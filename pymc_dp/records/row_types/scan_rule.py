@@ -7,6 +7,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.scan.op import Scan
 
 from pymc_dp.records.row_types.places import Along
+from pymc_dp.records.row_types.record_axes import is_as_long
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
 from pymc_dp.records.row_types.types import (
     LENGTH,
@@ -58,11 +59,13 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
             if outer >= 0:  # a state: what the step makes of it is what the next step reads
                 result = _either(step[outer], result)
                 if looked and isinstance(result, Rows):  # what is public at its start, or of a step
-                    start = types[outer] is not PUBLIC or typing.one_value(
-                        node.inputs[outer], result.axis + int(outer not in entire)
-                    )
-                    steps = [inner.one_value(one, result.axis) for one in made if found[one] is PUBLIC]
-                    result = result if start and all(steps) else by_place(op)
+                    public = [(inner, one, result.axis) for one in made if found[one] is PUBLIC]
+                    if types[outer] is PUBLIC and maps["inner_inp_from_outer_inp"][outer]:  # no length
+                        public.append((typing, node.inputs[outer], result.axis + int(outer not in entire)))
+                    if not all(within.one_value(v, axis) for within, v, axis in public):
+                        result = by_place(op)
+                    elif not all(is_as_long(*one) for one in public):
+                        result = no_rule(op)
                 settled, step[outer] = settled and result == step[outer], result
             results.append(result)
     untraced = set(op.outer_untraced_sit_sot_outs(node.outputs))

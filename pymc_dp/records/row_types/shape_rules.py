@@ -7,6 +7,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.reshape import JoinDims, SplitDims
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
+from pytensor.tensor.type_other import NoneConst
 
 from pymc_dp.records.row_types.ops import public_number, sizes_of
 from pymc_dp.records.row_types.record_axes import is_length
@@ -29,10 +30,10 @@ def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> Row
     """A length that is private can only be that of the records: an error would be about it."""
     first, *sizes = types
     own = first.axis if isinstance(first, Rows) else None
-    right = [
-        t is PUBLIC or (t is LENGTH and axis == own and is_length(typing, node.inputs[1 + axis]))
-        for axis, t in enumerate(sizes)
-    ]
+    right = []
+    for axis, (size, t) in enumerate(zip(node.inputs[1:], sizes, strict=True)):
+        free = t is PUBLIC and (axis != own or typing.relation == "substitute" or size.type == NoneConst.type)
+        right.append(free or (axis == own and is_length(typing, size)))
     return first if all(right) else no_rule(node.op)
 
 
@@ -63,7 +64,8 @@ def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if isinstance(first, Rows):
         axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
         # What is as long as there are records along another axis has every record with every other.
-        return Rows(axis) if of_records and set(sized) <= {axis} else over_records(node.op)
+        own = typing.relation == "substitute" or is_length(typing, node.inputs[1 + axis])
+        return Rows(axis) if own and of_records and set(sized) <= {axis} else over_records(node.op)
     if first is LENGTH or len(sized) > 1 or not of_records:
         return LENGTH
     if not sized:

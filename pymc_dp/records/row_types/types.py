@@ -7,6 +7,7 @@ looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
@@ -15,7 +16,6 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.basic import (
     AllocEmpty,
 )
-from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import IncSubtensor
 
@@ -171,11 +171,11 @@ class Typing:
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
             return [Mixed(why)] * len(node.outputs)
+        if not isinstance(op, AllocEmpty | OpFromGraph | Scan) and allocates(op):  # these are looked into
+            return [Mixed(NOT_WRITTEN)] * len(node.outputs)
         found = self._rule(op)
         if found is None:
             return [self._without_rule(node, inputs)] * len(node.outputs)
-        if isinstance(op, Blockwise) and allocates(op):
-            return [Mixed(NOT_WRITTEN)] * len(node.outputs)
         if all(t is PUBLIC for t in inputs) and not (inner_graphs(op) or isinstance(op, AllocEmpty)):
             return [PUBLIC] * len(node.outputs)
         buffers = buffers_of(node)
