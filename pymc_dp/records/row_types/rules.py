@@ -100,11 +100,10 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
 def _either_of(typing: Typing, node: Apply, types: Sequence[RowType], of: Sequence[Variable]) -> RowType:
     """Type of one or the other: nobody compares their lengths."""
     found = aligned(typing, types, node, of)
-    pairs = zip(of, types, strict=True)
-    right = not isinstance(found, Rows) or all(
-        t is not PUBLIC or is_as_long(typing, v, found.axis) for v, t in pairs
-    )
-    return found if right else no_rule(node.op)
+    if not isinstance(found, Rows):
+        return found
+    public = [v for v, t in zip(of, types, strict=True) if t is PUBLIC]
+    return found if all(is_as_long(typing, v, found.axis) for v in public) else no_rule(node.op)
 
 
 @rule(RandomVariable)
