@@ -114,6 +114,7 @@ def _number(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
+# A verdict, and what is said where it is that of all parameters.
 _TELLS_LITTLE = "says little"
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, or noise hides "

@@ -252,8 +252,8 @@ class Search:
         self.shares.append(share)
         self._seen = seen
         self._information = self.rounds[-1].mean / left.slope
-        usual = self._learnt.wide
-        self._more = 1.0 if usual else more_than_usual(self._share, best.clip, size, self._rank)
+        if not self._learnt.wide:
+            self._more = more_than_usual(self._share, best.clip, size, self._rank)
         self._about = self._shrunk(left)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:

@@ -8,6 +8,7 @@ import pytest
 from pytensor.graph.basic import Apply
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.row_types.places import OneValue
 
@@ -204,3 +205,20 @@ def test_places_are_noticed_where_a_law_has_no_zeros(law, monkeypatch):
             pm.Geometric("y", pm.math.sigmoid(b[0] + b[1] * trend), observed=np.arange(N) % 3 + 1)
     with pytest.raises(ModelRefusedError, match="its place among the others"):
         RecordModel(model)
+
+
+def test_a_record_that_fails_a_check_within_a_parameter_moves_no_other():
+    """PyMC checks what `pymc.logp` is given over all rows: one bad record would change them all."""
+    x, found = np.random.default_rng(0).uniform(0.5, 2, size=N), []
+    for value in (1.0, -1.0):
+        x[7] = value
+        with pm.Model() as model:
+            rate = pm.Data("x", x) * pt.exp(pm.Normal("b"))
+            pm.Normal("y", pm.logp(pm.Poisson.dist(rate), 3), 1, observed=X)
+        records = RecordModel(model)
+        (chunk,) = (call() for call in records.twins(np.array([0.3]), 4, PrivacyRandom(debug_seed=0)))
+        found.append((records.full_batch.rows(np.array([0.3])), chunk.terms[0].group))
+    for one, other in zip(*found, strict=True):
+        axis = one.shape.index(N)
+        np.testing.assert_array_equal(np.delete(one, 7, axis), np.delete(other, 7, axis))
+        assert not np.array_equal(one, other, equal_nan=True)

@@ -504,6 +504,8 @@ def test_what_nothing_is_known_of_is_mixed(make, relation):
         (lambda first: pt.empty(6)[1:].set(first), 5, False),
         (lambda first: pt.empty((j + 1) + 2)[:1].set(first), j + 1, False),
         (lambda first: pt.empty(6)[:1].inc(first), 5, False),
+        # A number of steps that was cast to fewer.
+        (lambda first: pt.empty(j + 1)[:1].set(first), pt.cast(j, "int8"), False),
         (lambda first: pt.empty(7)[:2].set(first), 5, False),
         (lambda first: pt.empty(j + 5)[:j].set(first), 5, False),
     ],

@@ -199,10 +199,10 @@ def _same_number(a: Variable, b: Variable) -> bool:
 
 
 def _uncast(variable: Variable) -> Variable:
-    """What is written as a number of another kind, or as one without axes."""
+    """What is written as a number of a kind that holds it, or as one without axes."""
     node = variable.owner
     cast_ = node is not None and (
         isinstance(node.op, ScalarFromTensor | TensorFromScalar)
-        or (isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Cast")
+        or (name_of(node.op) == "cast" and node.outputs[0].type.dtype in ("int64", "float64"))
     )
     return _uncast(node.inputs[0]) if cast_ else variable

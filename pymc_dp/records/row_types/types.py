@@ -13,9 +13,7 @@ from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
-from pytensor.tensor.basic import (
-    AllocEmpty,
-)
+from pytensor.tensor.basic import AllocEmpty
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.subtensor import IncSubtensor
 
