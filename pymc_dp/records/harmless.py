@@ -92,7 +92,7 @@ RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
 
 
 def _ordered(*values: Variable) -> Variable:
-    return pt.all(pt.stack([pt.le(a, b) for a, b in itertools.pairwise(values)]), axis=0)
+    return reduce(pt.and_, [pt.le(a, b) for a, b in itertools.pairwise(values)])
 
 
 def _mean_of_counts(n: TensorVariable, p: TensorVariable) -> Variable:

@@ -3,10 +3,11 @@
 import itertools
 
 import numpy as np
+import pymc as pm
 import pytest
 from pymc.distributions import continuous
 
-from pymc_dp.records.harmless import RANGES
+from pymc_dp.records.harmless import RANGES, harmless
 
 
 @pytest.mark.parametrize("kind", [continuous.SkewNormalRV, continuous.RiceRV, continuous.MoyalRV])
@@ -20,3 +21,10 @@ def test_scipys_samplers_draw_whatever_is_in_range(kind):
         assert drawn.shape == parameters.shape[1:]
     with pytest.raises(ValueError, match="Domain error"):  # a control: out of range they raise
         kind.rng_fn(np.random.default_rng(0), *[np.array([1.0, np.nan])] * len(parameters), None)
+
+
+def test_parameters_of_other_shapes_are_compared_as_they_broadcast():
+    """A lower end for each record beside a mode and an upper end of all."""
+    drawn = pm.Triangular.dist(lower=np.array([0.0, 1.0, 3.0]), c=2.0, upper=4.0)
+    _, fit, _ = harmless(drawn.owner.op, drawn.owner.op.dist_params(drawn.owner))
+    np.testing.assert_array_equal(fit.eval(), [True, True, False])
