@@ -228,8 +228,9 @@ class Tried:
                 found += [term.own, np.einsum("mk,kmp->mp", term.own, rows)]
         return found
 
-    def differing(self, compute: Callable[[], list[np.ndarray]]) -> list[str]:
+    def differing(self, way: str) -> list[str]:
         """Codes with which another record's numbers are not what they were."""
+        compute: Callable[[], list[np.ndarray]] = getattr(self, way)
         self.g.set_value(G0)
         before, found = compute(), []
         for code in CODES:
@@ -255,7 +256,7 @@ def main(way: str, names: list[str]) -> None:
         except ModelRefusedError as error:
             print(f"{name}: refused: {str(error).splitlines()[0]}", flush=True)
             continue
-        for line in tried.differing(getattr(tried, way)):
+        for line in tried.differing(way):
             print(line, flush=True)
     print("to the end")
 
