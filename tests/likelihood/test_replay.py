@@ -17,6 +17,7 @@ from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
+from tests.conftest import NUMBA
 
 N, GROUPS = 300, 4
 # Of a covariate, an outcome and a group: each horror once at least, what is not finite in both of the first.
@@ -108,7 +109,9 @@ class Replayed(Measurements):
 @pytest.fixture(scope="module", params=["one search", "two searches", "censored", "censored, unknown"])
 def parts(request):
     made = model(request.param)
-    records = RecordModel(made)
+    # Compiled where intervals are compared one after the other: thousands of calls a run.
+    compiled = NUMBA if "unknown" in request.param else None
+    records = RecordModel(made, compile_kwargs=compiled)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)))
     prior = approximate_prior(PublicModel(records), start)
     return made, Twins(records), start, prior
