@@ -17,9 +17,9 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-# Of whole numbers, and of floats that are not so large or small that they are written with an exponent.
+# Of whole numbers and floats, with an exponent where they are large or small, and of those that are not finite.
 _PRINTED = re.compile(
-    r"-?(0|[1-9][0-9]{0,19})(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}"
+    r"-?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}|nan|-?inf"
 ).fullmatch
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 
@@ -53,13 +53,12 @@ def level_text(cell: object) -> str | None:
     """Name of a level, or None for what is missing: 3, 3.0, "3" and "3.0" are one level."""
     try:
         cell = _plain(cell)
-        if isinstance(cell, str):
-            # What Python writes for a number is that number: so NumPy stores it beside a text.
-            value = float(cell) if _PRINTED(cell) else math.nan
-            text = _name(value) if math.isfinite(value) else cell
+        # What Python writes for a number is that number: so NumPy stores it beside a text.
+        if isinstance(cell, str) and not _PRINTED(cell):
+            text = cell
         elif isinstance(cell, bool | np.bool_):
             text = str(bool(cell))
-        elif isinstance(cell, _NUMBERS):
+        elif isinstance(cell, (*_NUMBERS, str)):
             value = float(cell)
             if not math.isfinite(value):
                 return None

@@ -49,15 +49,19 @@ def _array(column: object) -> np.ndarray:
     object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
     """
     if isinstance(column, np.ma.MaskedArray):
-        return np.ma.filled(column.astype(object), None)
+        cells = _array(np.ma.getdata(column)).astype(object)
+        cells[np.ma.getmaskarray(column)] = None
+        return cells
     if isinstance(column, pd.Series) and isinstance(column.dtype, np.dtype):
         column = column.to_numpy()
-    if isinstance(column, np.ndarray):
+    if isinstance(column, np.ndarray) and column.dtype != object:
         return _times(column) if column.dtype.kind in "mM" else column
+    if isinstance(column, np.ndarray) and column.ndim != 1:
+        return column
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.ArrowDtype):
         cells = [_python(cell.as_py) for cell in column.array.__arrow_array__()]
-    elif isinstance(column, pd.Series | list | tuple):
-        cells = list(column)
+    elif isinstance(column, pd.Series | list | tuple | np.ndarray):
+        cells = [_plain_time(cell) for cell in column]
     else:
         raise TypeError(f"A column is a NumPy array, a pandas Series or a list, got {type(column).__name__}.")
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
@@ -69,6 +73,11 @@ def _python(read: Callable[[], object]) -> object:
         return read()
     except Exception:
         return None
+
+
+def _plain_time(cell: object) -> object:
+    """A date of NumPy's as in a column of dates alone: one odd cell makes a column of objects of it."""
+    return _times(np.array([cell]))[0] if type(cell) in (np.datetime64, np.timedelta64) else cell
 
 
 def _times(column: np.ndarray) -> np.ndarray:

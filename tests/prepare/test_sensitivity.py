@@ -150,8 +150,40 @@ def test_one_odd_cell_does_not_change_what_others_say(plain, odd):
 
 
 def test_texts_that_are_no_printed_numbers_stay_levels():
-    for text in ("01234", "1e5", "1_000", "250.00", " 3", "+3", "nan", "inf", "1" * 40):
+    for text in ("01234", "1e5", "1_000", "250.00", " 3", "+3", "NaN", "infinite", "-nan"):
         assert cells.level_text(text) == text
+
+
+DATES = [np.datetime64("2020-01-01"), np.datetime64("1999-12-31"), np.datetime64("NaT", "D")]
+
+
+@pytest.mark.parametrize("odd", ["x", None, b"x"])
+@pytest.mark.parametrize(
+    "plain",
+    [
+        [1.0, 2.5, math.nan, math.inf, -math.inf],
+        [10**25, -(10**30), 7],
+        [np.float32(0.5), np.float32(math.nan), np.float32(math.inf)],
+        DATES,
+        [np.datetime64(date, "ns") for date in DATES],
+    ],
+)
+def test_an_odd_cell_leaves_missing_numbers_and_dates_as_they_were(plain, odd):
+    """A NaN was a level "nan" in all other rows, and dates were missing there, for one text or None."""
+    columns = [np.array([*plain, odd]) if odd != b"x" else pd.Series([*plain, odd], dtype=object)]
+    columns += [[*plain, odd], pd.Series([*plain, odd]), pd.Series([*plain, odd], dtype=object)]
+    (alone,) = columns_of({"c": np.array(plain)}, ["c"])[0].values()
+    for column_ in columns:
+        (read_in,) = columns_of({"c": column_}, ["c"])[0].values()
+        for read in (cells.numbers_of, cells.truths_of, cells.levels_of):
+            np.testing.assert_equal(list(read(read_in))[: len(plain)], list(read(alone)))
+
+
+def test_masked_dates_are_dates():
+    """NumPy makes whole numbers of them where they are made objects."""
+    masked = np.ma.array(np.array(DATES, dtype="M8[ns]"), mask=[0, 1, 0])
+    (read_in,) = columns_of({"c": masked}, ["c"])[0].values()
+    assert cells.levels_of(read_in) == ["2020-01-01T00:00:00", None, None]
 
 
 def test_bounds_that_floating_point_cannot_divide_by():
