@@ -15,7 +15,7 @@ from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
-from pymc_dp.records.refusals import check_generative
+from pymc_dp.records.refusals import check_generative, check_seen
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
@@ -191,6 +191,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
     """
     twins = TablesTwins(records)
     check_generative(twins.unlike)
+    check_seen(twins.touched)
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

@@ -26,7 +26,7 @@ from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.records.refusals import check_generative
+from pymc_dp.records.refusals import check_generative, check_seen
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -200,6 +200,7 @@ def open_records(
         twins = there.twins
     part = PublicModel(records)
     check_generative(twins.unlike)
+    check_seen(twins.touched)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)
     named = enumerate(records.coordinates.names)

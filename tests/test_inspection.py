@@ -1,5 +1,7 @@
 """dp.inspect: how a model is read, and that steps read it in the same way."""
 
+import re
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -136,3 +138,23 @@ def test_with_effects_of_persons_there_is_no_step_that_takes_it():
     with pytest.raises(ModelRefusedError) as refused:
         dp.release_likelihood(of_ones_own(effect=True), epsilon=1, delta=1e-6, privacy_unit="person")
     assert not found.accepted and [str(one) for one in found.refusals] == [str(refused.value)]
+
+
+@pytest.mark.parametrize(
+    ("observe", "words"),
+    [
+        (lambda m: pm.Normal("y", 0 * m, 1, observed=Y), "No record's likelihood depends on a parameter"),
+        (lambda m: pm.Normal("y", 0, 1, observed=Y), "No record's likelihood depends on a parameter"),
+        (
+            lambda m: pm.CustomDist("y", m, logp=lambda y, m: -0.5 * (y - m) ** 2, observed=Y),
+            r"a density, and nothing that draws it",
+        ),
+    ],
+)
+def test_what_would_be_paid_for_nothing_is_refused(observe, words):
+    """A likelihood without parameters was released, and inspected with an error of arithmetic."""
+    with pm.Model() as model:
+        observe(pm.Normal("m"))
+    assert re.search(words, str(dp.inspect(model).no_release))
+    with pytest.raises(ModelRefusedError, match=words):
+        dp.release_likelihood(model, epsilon=1, delta=1e-6)

@@ -49,9 +49,9 @@ def _array(column: object) -> np.ndarray:
     object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
     """
     if isinstance(column, np.ma.MaskedArray):
-        cells = _array(np.ma.getdata(column)).astype(object)
-        cells[np.ma.getmaskarray(column)] = None
-        return cells
+        unmasked = _array(np.ma.getdata(column)).astype(object)
+        unmasked[np.ma.getmaskarray(column)] = None
+        return unmasked
     if isinstance(column, pd.Series) and isinstance(column.dtype, np.dtype):
         column = column.to_numpy()
     if isinstance(column, np.ndarray) and column.dtype != object:

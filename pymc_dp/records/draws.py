@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from types import FunctionType
 from typing import NamedTuple
 
 import pytensor.tensor as pt
@@ -162,6 +163,12 @@ def _is(bound: Variable, number: float) -> bool:
     return isinstance(bound, Constant) and bound.data.size == 1 and bool((bound.data == number).all())
 
 
+def _has_no_draw(op: object) -> bool:
+    """Whether no function was given that draws it: PyMC puts one that raises."""
+    drawn = vars(type(op)).get("_random_fn") if isinstance(op, CustomDistRV) else None
+    return isinstance(drawn, FunctionType) and "default_not_implemented" in drawn.__qualname__
+
+
 class _Made:
     """Rebuilds a graph: random variables with generators of their own, and parameters that are fit."""
 
@@ -192,6 +199,8 @@ class _Made:
         op = node.op
         users = isinstance(op, CustomDistRV | SimulatorRV) or not known(op)
         name = self.typing.is_trusted(op)
+        if _has_no_draw(op):
+            raise NotGenerativeError("it has a density, and nothing that draws it (dist= or random=)")
         if name is not None:
             self.typing.trusted_used.add(name)
         elif users:

@@ -219,6 +219,16 @@ def refuse_derivative(op: object) -> ModelRefusedError:
     )
 
 
+def check_seen(touched: int) -> None:
+    """Refuse a release of whose parameters no record tells."""
+    if touched < 1:
+        raise ModelRefusedError(
+            "No record's likelihood depends on a parameter.",
+            "there is nothing to release: the budget would be spent for nothing.",
+            "make the observed variable's distribution depend on a variable with a prior.",
+        )
+
+
 def check_generative(unlike: Mapping[str, str]) -> None:
     """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
     for name, why in sorted(unlike.items()):

@@ -18,6 +18,9 @@ from pymc_dp.records.sums import guarded
 _PLAIN = (bool, int, str, bytes, date, time, timedelta, uuid.UUID, pd.Timedelta, pd.Period)
 _NUMPY = {np.bool_: bool, np.str_: str, np.bytes_: bytes, np.float64: float}
 _MISSING = (type(None), type(pd.NA), type(pd.NaT), type(np.ma.masked))
+_NAN = "nan", b"nan"
+# Whole numbers of a float from here on are not all there: two persons' ids would be one.
+_WHOLE = {float: 2.0**53, np.float32: 2.0**24, np.float16: 2.0**11}
 _ONE_KIND = (
     "give the ids of all rows one type, as text or whole numbers: 1, 1.0 and '1' may be one person's, and "
     "would be taken for several."
@@ -150,7 +153,7 @@ def ids_of(privacy_unit: object, n_rows: int) -> Ids:
     ----------
     privacy_unit : array_like, shape (n_rows,)
         A list, tuple or array of NumPy, pandas or Arrow, in the order of the rows (an index is not looked
-        at): text, bytes, whole numbers, finite floats or decimals, bools, dates, times, durations, UUIDs, or
+        at): text, bytes, whole numbers, floats below 2**53, finite decimals, bools, dates, times, durations, UUIDs, or
         tuples of these; all of one type. Ids are equal as Python's values are: 0.0 and -0.0 are one person,
         "a" and "a " are two.
     n_rows : int
@@ -211,13 +214,20 @@ def _listed(given: object) -> Ids | _Unfit:
         missing = bool(np.any(np.isnat(given)))
         return _MISSING_ID if missing else Ids(given.dtype.str, given.view(np.int64).tolist())
     if isinstance(given, np.ndarray):
-        return Ids(None, list(given) if given.dtype.kind == "f" else given.tolist())
+        keys = list(given) if given.dtype.kind == "f" else given.tolist()
+        # NumPy writes NaN as text where one of the ids is text.
+        return _MISSING_ID if given.dtype.kind in "US" and {*_NAN}.intersection(keys) else Ids(None, keys)
     return Ids(None, given.to_pylist() if hasattr(given, "to_pylist") else given.to_list())
 
 
 _MISSING_ID = _Unfit(
     "has a row without an id (None, NaN, NaT, masked, or an infinite number): each row must belong to one "
     "unit. How to fix it: drop such rows, or give each an id, by a rule that looks at that row alone."
+)
+
+_ROUNDED = _Unfit(
+    "has ids that are floats of 2**53 and more (of single precision, 2**24): persons whose numbers were near "
+    "each other have one id. How to fix it: read the ids as whole numbers or text, never as floats."
 )
 
 
@@ -235,8 +245,10 @@ def _kind(key: Any) -> object:
         return kind, key.tzinfo is None
     if kind in (np.datetime64, np.timedelta64):
         return _MISSING_ID if np.isnat(key) else (kind, key.dtype.str)
-    if kind in (float, np.float32, np.float16):
-        return kind if math.isfinite(key) else _MISSING_ID
+    if kind in _WHOLE:
+        if not math.isfinite(key):
+            return _MISSING_ID
+        return kind if abs(key) < _WHOLE[kind] else _ROUNDED
     if kind is Decimal:
         return kind if key.is_finite() else _MISSING_ID
     if kind in _PLAIN:
