@@ -17,7 +17,7 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-# Of whole numbers and floats, with an exponent where they are large or small, and of those that are not finite.
+# Of whole numbers, and of floats: large and small ones have an exponent, some are not finite.
 _PRINTED = re.compile(
     r"-?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}|nan|-?inf"
 ).fullmatch
