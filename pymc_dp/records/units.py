@@ -154,8 +154,8 @@ def ids_of(privacy_unit: object, n_rows: int) -> Ids:
     privacy_unit : array_like, shape (n_rows,)
         A list, tuple or array of NumPy, pandas or Arrow, in the order of the rows (an index is not looked
         at): text, bytes, whole numbers, floats below 2**53, finite decimals, bools, dates, times, durations,
-        UUIDs, or tuples of these; all of one type. Ids are equal as Python's values are: 0.0 and -0.0 are one person,
-        "a" and "a " are two.
+        UUIDs, or tuples of these; all of one type. Ids are equal as Python's values are: 0.0 and -0.0 are one
+        person, "a" and "a " are two.
     n_rows : int
 
     Returns
