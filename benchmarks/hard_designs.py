@@ -168,7 +168,7 @@ def released(
     total = (likelihood.information + np.diag(precision)) * np.outer(unit, unit)
     covariance = np.linalg.inv(total) * np.outer(unit, unit)
     mean = covariance @ (likelihood.information @ likelihood.point + likelihood.gradient)
-    little = any(one["verdict"] == "says little" for one in likelihood.facts["verdict"].values())
+    little = any(one["verdict"].startswith("says little") for one in likelihood.facts["verdict"].values())
     return mean[:size], np.sqrt(np.diag(covariance))[:size], little
 
 

@@ -29,6 +29,8 @@ class Found(NamedTuple):
     least : ndarray, shape (p, p)
         What they would tell at least: what they tell the message, times what the noise and the clips of the
         last round take of usual scores, which are public numbers.
+    one_sided : ndarray, shape (p,)
+        A direction in which farther parameters are as likely as those that the message is about; or zeros.
     """
 
     point: np.ndarray
@@ -37,11 +39,12 @@ class Found(NamedTuple):
     shares: list[float]
     information: np.ndarray
     least: np.ndarray
+    one_sided: np.ndarray
 
     @classmethod
     def joined(cls, found: Sequence["Found"]) -> "Found":
         """Of searches of which each has zeros for the coordinates of the others."""
-        points, messages, rounds, shares, informations, least = zip(*found, strict=True)
+        points, messages, rounds, shares, informations, least, one_sided = zip(*found, strict=True)
         return cls(
             np.sum(points, axis=0),
             Message(*(np.sum(each, axis=0) for each in zip(*messages, strict=True))),
@@ -49,4 +52,5 @@ class Found(NamedTuple):
             list(chain.from_iterable(shares)),
             np.sum(informations, axis=0),
             np.sum(least, axis=0),
+            np.sum(one_sided, axis=0),
         )

@@ -9,6 +9,7 @@ from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, be
 from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
+from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
 from pymc_dp.likelihood.straight import (
     as_told_as_each_other,
     at_mean_slope,
@@ -81,7 +82,7 @@ class Learnt:
                 self.prior = self._spreads.prior
             self.mean, self.covariance = self._mixture.moments(self.prior)
 
-    def result(self, share: float) -> Message:
+    def result(self, share: float) -> OneSided:
         """What all rounds say of the released coordinates.
 
         With the records' own variance, and that of a way that goes on; nothing where it did not arrive.
@@ -95,7 +96,7 @@ class Learnt:
             self._restate()
         last = self.rounds[-1]
         if not (self.wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
-            return Message.nothing(len(self.mean))
+            return OneSided.nowhere(Message.nothing(len(self.mean)))
         variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
         surprise, came = last.surprise(*self._foreseen, share), last.point - self.rounds[0].point
         way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
@@ -106,7 +107,9 @@ class Learnt:
             levels = as_told_as_each_other(levels, self._whole, last, share, self._places)
             found = as_known_as_each_other(found, self._whole, last, share, self._places)
             found = with_differences(found, levels, self._whole, self._lookups)
-        return found if np.isfinite(found.information).all() else Message.nothing(len(self.mean))
+        if not np.isfinite(found.information).all():
+            return OneSided.nowhere(Message.nothing(len(self.mean)))
+        return OneSided.nowhere(found) if self.wide else widen_one_sided(self.rounds, found, self._whole)
 
     def _straight(self) -> Mixture:
         """What all rounds say, if slopes are taken for their means: of what groups differ by."""

@@ -134,6 +134,7 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
                 message=seen.message(found.message),
                 information=seen.matrix(found.information),
                 least=seen.matrix(found.least),
+                one_sided=seen.phi(found.one_sided),
             )
             known = bool(np.all(np.isfinite(found.information)))
         except np.linalg.LinAlgError:  # of released numbers
@@ -142,7 +143,7 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
             nothing = Message.nothing(len(start))
             point = seen.phi(seen.of(start))
             zero = nothing.information
-            found = Found(point, nothing, search.rounds, search.shares, zero, zero)
+            found = Found(point, nothing, search.rounds, search.shares, zero, zero, np.zeros_like(start))
         return found
 
 

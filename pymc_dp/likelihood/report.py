@@ -63,6 +63,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
         *_of_nothing(facts["verdict"].values()),
+        *_of_one_side(facts["verdict"]),
         *accuracy_rows(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
@@ -102,6 +103,12 @@ def _of_nothing(verdicts: Collection[Verdict]) -> list[tuple[str, str]]:
     return [("Why", _WHY_NOTHING)] if nothing else []
 
 
+def _of_one_side(verdicts: Mapping[str, Verdict]) -> list[tuple[str, str]]:
+    """What is not known of parameters that are bounded on one side."""
+    names = [name for name, one in verdicts.items() if one.get("verdict") == _ONE_SIDED]
+    return [("Why", _WHY_ONE_SIDED.format(", ".join(names)))] if names else []
+
+
 def _of_parameter(said: Mapping[str, object]) -> str:
     return ", ".join(f"{what} {_number(value)}" for what, value in said.items())
 
@@ -116,6 +123,12 @@ def _number(value: object) -> str:
 
 # A verdict, and what is said where it is that of all parameters.
 _TELLS_LITTLE = "says little"
+_ONE_SIDED = "says little: bounded on one side alone"
+_WHY_ONE_SIDED = (
+    "Records say that {} is at least so far from its initial value, and not how much farther: as where all "
+    "outcomes are alike, a plane separates them, or noise hides the few that would tell. Beyond, the prior "
+    "decides; one that rules out what cannot be is the mend, or more records, or a larger epsilon."
+)
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, or noise hides "
     "them. If covariates are far from zero, or initial values far off, centre them by a public number and "
@@ -129,6 +142,8 @@ _AS_GOOD = 1.25
 _LITTLE = 0.7
 # One of which records tell next to nothing: more than this is left of the prior's standard deviation.
 _NOTHING = 0.95
+# A direction is that of the coordinates that change by more than this part of the one that changes most.
+_ALONG = 0.3
 # Of all parameters, where many bounds are unknown and outcomes are not compared in intervals.
 _IN_DOUBT = "in doubt: see Censoring"
 
@@ -162,13 +177,17 @@ def judge(
     # A slope whose records are clipped more than usual ones seems smaller than it is.
     without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
+    along = np.abs(found.one_sided) / before
+    open_ = along > _ALONG * max(along.max(), math.ulp(0.0))
     verdicts: dict[str, Verdict] = {}
-    for label, one, other, first in zip(labels, private, without, before, strict=True):
+    for label, one, other, first, unbounded in zip(labels, private, without, before, open_, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if censoring is not None and censoring["in_doubt"]:
             said = _IN_DOUBT
         elif of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
             said = _TELLS_LITTLE
+        elif unbounded:
+            said = _ONE_SIDED
         elif of_prior > _NOTHING:
             said = "says little, with or without privacy"
         elif wider <= _AS_GOOD:

@@ -187,7 +187,7 @@ def test_many_small_groups_leave_shared_coefficients_alone():
 def test_few_records_that_tell_are_seen_to_be_few():
     """40 ones in 20,000: the intercept was up to ten standard deviations off."""
     z, nothing = of_design("40 ones in 20,000", 20_000, 5)
-    assert nothing <= 1, "sizes that are counted again tell few records from little information"
+    assert nothing <= 2, "sizes that are counted again tell few records from little information"
     assert np.sqrt(np.mean(np.square(z))) < 2.5
 
 
@@ -207,7 +207,7 @@ def of_design(name, n, datasets):
 def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
     """The score is small wherever the search is far enough out: slopes were "usable", ten of their sd off.
 
-    Of 16 data sets 13 say little; without the rule on a last step that is a surprise 8.
+    Of 16 data sets 13 are as wide; without the rule on a last step that is a surprise 8.
     """
     design, said = DESIGNS["separated outcomes"], []
     for seed in range(16):

@@ -235,15 +235,19 @@ def test_verdicts_go_by_what_is_known_with_and_without_privacy():
     prior, labels = Normal(np.eye(4), np.zeros(4)), ["told", "wider", "little", "by nobody"]
     private, without = np.diag([100.0, 3.0, 0.5, 0.01]), np.diag([110.0, 100.0, 100.0, 0.02])
     message = Message(private, np.zeros(4))
-    found = judge(Found(np.zeros(4), message, [], [], without, 0 * without), prior, labels)
+    found = judge(Found(np.zeros(4), message, [], [], without, 0 * without, np.zeros(4)), prior, labels)
     assert [found[name]["verdict"] for name in labels] == [
         "usable", "usable, wider than without privacy", "says little", "says little, with or without privacy"
     ]  # fmt: skip
-    nothing = judge(Found(np.zeros(4), Message.nothing(4), [], [], without, 0 * without), prior, labels)
+    nothing = judge(
+        Found(np.zeros(4), Message.nothing(4), [], [], without, 0 * without, np.zeros(4)), prior, labels
+    )
     assert {one["verdict"] for one in nothing.values()} == {"says little"}
     for in_doubt in (True, False):
         beside = {"censoring": {"in_doubt": in_doubt}}
-        said = judge(Found(np.zeros(4), message, [], [], without, 0 * without), prior, labels, beside)
+        said = judge(
+            Found(np.zeros(4), message, [], [], without, 0 * without, np.zeros(4)), prior, labels, beside
+        )
         assert ({one["verdict"] for one in said.values()} == {"in doubt: see Censoring"}) is in_doubt
 
 

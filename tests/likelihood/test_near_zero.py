@@ -72,7 +72,7 @@ def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
     information, prior = np.diag([50.0, 20.0]), Normal(np.eye(2), np.zeros(2))
     psi = near_zero.psi(np.array([0.5, -1.0]))
     message = Message(information, (information + np.eye(2)) @ psi)
-    found = Found(psi, message, [], [], information, information)
+    found = Found(psi, message, [], [], information, information, np.zeros_like(psi))
     look_at_fit(Kept(), found, prior, near_zero)
     ((phi, metric),) = asked
     np.testing.assert_allclose(phi, [0.5, -1.0])

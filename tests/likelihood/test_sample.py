@@ -80,7 +80,7 @@ def no_matrix(self, start):
 def no_number(self, start):
     nothing = Message.nothing(len(start))
     unknown = np.full((len(start), len(start)), np.nan)
-    return Found(start, nothing, [], [], unknown, unknown)
+    return Found(start, nothing, [], [], unknown, unknown, np.zeros_like(start))
 
 
 @pytest.mark.parametrize("fail", [no_matrix, no_number])

@@ -4,8 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
+from pymc_dp.likelihood.one_sided import OneSided
 from pymc_dp.likelihood.search import Search
 
 GROUPS, SLOPES, N, NOISE = 60, 5, 2000, 20.0
@@ -89,7 +90,7 @@ def test_sizes_are_counted_where_the_last_round_is():
     measured = SimpleNamespace(source=source, left=1.0, scales=scales)
     search = Near(measured, N, 0.8, Normal(np.eye(SIZE), np.zeros(SIZE)))
     search.done = []
-    said = SimpleNamespace(information=np.eye(SIZE), vector=np.zeros(SIZE))
-    search._learnt = SimpleNamespace(result=lambda *given: said, wide=False, rounds=[])
+    said = Message(np.eye(SIZE), np.zeros(SIZE))
+    search._learnt = SimpleNamespace(result=lambda *given: OneSided.nowhere(said), wide=False, rounds=[])
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]
