@@ -17,19 +17,26 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-# Of whole numbers, and of floats: large and small ones have an exponent, some are not finite.
-_PRINTED = re.compile(
-    r"-?(0|[1-9][0-9]*)(\.(0|[0-9]*[1-9]))?|-?[1-9](\.[0-9]*[1-9])?e[+-][0-9]{2,3}|nan|-?inf"
+# What NumPy writes for a number, and what readers of CSV files take for one or for a truth value: beside one
+# cell of text all others of a column are text as well.
+_NUMBER = re.compile(
+    r" *[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity) *", re.IGNORECASE
 ).fullmatch
+_BOOL = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+# Digits by which readers of numbers agree.
+_DIGITS = 15
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 
 
 def _plain(cell: object) -> object:
-    """A cell as it was before another one made its column wider: text of bytes, reals of complex numbers."""
-    if isinstance(cell, str):
-        return str.__str__(cell)  # of a subclass, a plain one
+    """A cell as it was before another one made its column wider: numbers of text, text of bytes, reals."""
+    if isinstance(cell, np.ndarray) and cell.ndim == 0:
+        cell = cell.item()
     if isinstance(cell, bytes):
-        return cell.decode("utf-8")
+        cell = cell.decode("utf-8")
+    if isinstance(cell, str):
+        text = str.__str__(cell).rstrip("\0")  # of a subclass, a plain one; NumPy leaves zeros at the end out
+        return _BOOL[text] if text in _BOOL else float(text) if _NUMBER(text) else text
     if isinstance(cell, complex | np.complexfloating):
         return float(cell.real) if cell.imag == 0 else None
     return cell
@@ -41,24 +48,23 @@ def number(cell: object) -> float:
         cell = _plain(cell)
         if isinstance(cell, bool | np.bool_):
             return float(cell)
-        if not isinstance(cell, (*_NUMBERS, str)):
+        if not isinstance(cell, _NUMBERS):
             return math.nan
-        value = float({"True": 1.0, "False": 0.0}.get(cell, cell) if isinstance(cell, str) else cell)
+        value = float(cell)
     except Exception:  # an odd cell is a missing one: an error would say that it is there
         return math.nan
     return value if math.isfinite(value) else math.nan
 
 
 def level_text(cell: object) -> str | None:
-    """Name of a level, or None for what is missing: 3, 3.0, "3" and "3.0" are one level."""
+    """Name of a level, or None for what is missing: 3, 3.0, "3", "3.0" and "03" are one level."""
     try:
         cell = _plain(cell)
-        # What Python writes for a number is that number: so NumPy stores it beside a text.
-        if isinstance(cell, str) and not _PRINTED(cell):
+        if isinstance(cell, str):
             text = cell
         elif isinstance(cell, bool | np.bool_):
             text = str(bool(cell))
-        elif isinstance(cell, (*_NUMBERS, str)):
+        elif isinstance(cell, _NUMBERS):
             value = float(cell)
             if not math.isfinite(value):
                 return None
@@ -74,7 +80,7 @@ def level_text(cell: object) -> str | None:
 
 def _name(value: float) -> str:
     """Of a number; by way of a float: whole numbers become floats in a column where one is missing."""
-    return str(int(value)) if value == math.floor(value) else repr(value)
+    return str(int(value)) if value == math.floor(value) else f"{value:.{_DIGITS}g}"
 
 
 def truth(cell: object) -> float:

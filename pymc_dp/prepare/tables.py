@@ -85,6 +85,8 @@ def _times(column: np.ndarray) -> np.ndarray:
     cells = np.full(len(column), None, dtype=object)
     if column.ndim != 1 or column.dtype.kind == "m" or np.datetime_data(column.dtype)[0] == "generic":
         return cells if column.ndim == 1 else column
+    if np.datetime_data(column.dtype)[0] in ("ps", "fs", "as"):  # of which pandas has none
+        column = column.astype("M8[ns]")
     years = column.astype("M8[Y]").astype(np.int64)
     there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years of pandas' dates that have seconds
     cells[there] = pd.Series(column[there]).astype(object).to_numpy()

@@ -1,6 +1,7 @@
 """What one row can do to each exact sum, whatever stands in it."""
 
 import contextlib
+import io
 import itertools
 import math
 import warnings
@@ -149,9 +150,37 @@ def test_one_odd_cell_does_not_change_what_others_say(plain, odd):
             np.testing.assert_equal(list(read(column_))[: len(plain)], alone)
 
 
-def test_texts_that_are_no_printed_numbers_stay_levels():
-    for text in ("01234", "1e5", "1_000", "250.00", " 3", "+3", "NaN", "infinite", "-nan"):
+def test_texts_that_no_reader_takes_for_numbers_stay_levels():
+    for text in ("1_000", "0x10", "1,5", "--3", "3 4", "a1", "infinite", "e5", "٣"):
         assert cells.level_text(text) == text
+
+
+COLUMNS = {
+    "zip codes": ["01234", "94103", "02139"],
+    "prices": ["1.50", "2.00", "+2.25", "1e5", ".5", "7."],
+    "truth values": ["TRUE", "FALSE", "true"],
+    "with missing ones": ["1", "", "NA", "03", "inf"],
+    "numbers of many digits": ["0.30000000000000004", "12345678901234567890123", "0.1"],
+    "texts": ["a", "b", " a"],
+}
+
+
+@pytest.mark.parametrize("odd", ["x", "1.5 kg", "", "1_000"])
+@pytest.mark.parametrize("column_", COLUMNS.values(), ids=COLUMNS)
+def test_one_odd_cell_of_a_file_does_not_change_what_others_say(column_, odd):
+    """A reader of CSV files takes "01234" for a number, and does not where another cell is none: all moved."""
+    lines = ["c", *column_, odd or '""']
+    alone, beside = (
+        pd.read_csv(io.StringIO("\n".join(some)), skip_blank_lines=False) for some in (lines[:-1], lines)
+    )
+    for read in (cells.numbers_of, cells.truths_of, cells.levels_of):
+        one, other = (list(read(columns_of(table, ["c"])[0]["c"])) for table in (alone, beside))
+        np.testing.assert_equal(other[: len(column_)], one)
+
+
+def test_zeros_at_the_end_and_numbers_in_arrays_are_read_as_numpy_stores_them():
+    for padded, plain in ((b"a\0\0", "a"), ("a\0", "a"), (np.array(1.0), "1")):
+        assert cells.level_text(padded) == plain
 
 
 DATES = [np.datetime64("2020-01-01"), np.datetime64("1999-12-31"), np.datetime64("NaT", "D")]
@@ -166,6 +195,7 @@ DATES = [np.datetime64("2020-01-01"), np.datetime64("1999-12-31"), np.datetime64
         [np.float32(0.5), np.float32(math.nan), np.float32(math.inf)],
         DATES,
         [np.datetime64(date, "ns") for date in DATES],
+        [np.datetime64(5, "ps"), np.datetime64(-7, "as"), np.datetime64("NaT", "fs")],
     ],
 )
 def test_an_odd_cell_leaves_missing_numbers_and_dates_as_they_were(plain, odd):
