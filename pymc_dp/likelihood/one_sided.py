@@ -12,7 +12,7 @@ import numpy as np
 from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 
-# Information is expected to be the same along the way, give or take: standard deviation of rho, in prior ones.
+# Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0
 # Its logarithm is a straight line but for this standard deviation, and hidden by noise where draws have that.
 _BENT, _HIDDEN = 0.15, 0.5
@@ -109,7 +109,7 @@ def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
 
 
 def _logarithm(one: Round, way: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation, over draws of the slope, of the logarithm of the information along the way."""
+    """Mean and standard deviation, over draws of the slope, of the logarithm of what is told along the way."""
     along = one.back.T @ way
     told = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
     mean = float(one.weights @ told)

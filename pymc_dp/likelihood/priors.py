@@ -3,8 +3,12 @@
 from collections.abc import Sequence
 
 import numpy as np
+import pymc as pm
 import pytensor.tensor as pt
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pytensor.graph.basic import Variable
+from pytensor.graph.replace import clone_replace
+from pytensor.graph.traversal import ancestors
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel
@@ -12,6 +16,9 @@ from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
 # Draws of the prior.
 _DRAWS = 1000
+# Standard deviations in the place of a flat prior, and of the logarithm of what is positive.
+_OF_FLAT = 100.0
+_OF_HALF_FLAT = 5.0
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -46,10 +53,22 @@ def _draws(public: PublicModel) -> np.ndarray | None:
         return pt.constant(0.0)
 
     public.model(keep)
-    whole = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
+    whole = _with_proper_priors(pt.concatenate([pt.as_tensor(part).ravel() for part in parts]))
     try:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
             return np.stack([drawn() for _ in range(_DRAWS)])
-    except NotImplementedError:  # a flat prior
+    except NotImplementedError:  # a distribution without draws
         return None
+
+
+def _with_proper_priors(drawn: Variable) -> Variable:
+    """Normal and log-normal distributions in the place of flat priors."""
+    flat: dict[Variable, Variable] = {}
+    for variable in ancestors([drawn]):
+        op = None if variable.owner is None else variable.owner.op
+        if isinstance(op, FlatRV):
+            flat[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=variable.shape)
+        elif isinstance(op, HalfFlatRV):
+            flat[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=variable.shape)
+    return clone_replace([drawn], flat)[0] if flat else drawn

@@ -1,0 +1,25 @@
+"""What the prior of the likelihood coordinates is like, for the search."""
+
+import numpy as np
+import pymc as pm
+import pytest
+
+from pymc_dp.likelihood.priors import approximate_prior
+from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.records.model import RecordModel
+
+
+@pytest.mark.parametrize(
+    ("location", "scale", "spreads"),
+    [
+        (lambda: pm.Flat("a"), lambda: pm.HalfFlat("s"), [100.0, 5.0]),
+        (lambda: pm.Flat("a"), lambda: pm.LogNormal("s", 0, 0.3), [100.0, 0.3]),
+        (lambda: pm.Normal("a", 1, 2), lambda: pm.HalfFlat("s"), [2.0, 5.0]),
+    ],
+)
+def test_a_flat_prior_is_as_wide_as_its_kind_and_leaves_the_others(location, scale, spreads):
+    """All of a model with one was N(0, 100^2), logarithms of scales too: they went to e^24."""
+    with pm.Model() as model:
+        pm.StudentT("y", 4, location(), scale(), observed=np.linspace(-1, 1, 30))
+    prior = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.zeros(2))
+    np.testing.assert_allclose(np.sqrt(np.diag(np.linalg.inv(prior.precision))), spreads, rtol=0.1)
