@@ -109,7 +109,7 @@ def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
 
 
 def _logarithm(one: Round, way: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation, over draws of the slope, of the logarithm of what is told along the way."""
+    """Mean and standard deviation, over draws of the slope, of the logarithm of what a round tells."""
     along = one.back.T @ way
     told = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
     mean = float(one.weights @ told)

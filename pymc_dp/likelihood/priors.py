@@ -68,7 +68,7 @@ def _with_proper_priors(drawn: Variable) -> Variable:
     for variable in ancestors([drawn]):
         op = None if variable.owner is None else variable.owner.op
         if isinstance(op, FlatRV):
-            flat[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=variable.shape)
+            flat[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=pt.shape(variable))
         elif isinstance(op, HalfFlatRV):
-            flat[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=variable.shape)
+            flat[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=pt.shape(variable))
     return clone_replace([drawn], flat)[0] if flat else drawn

@@ -20,6 +20,6 @@ from pymc_dp.records.model import RecordModel
 def test_a_flat_prior_is_as_wide_as_its_kind_and_leaves_the_others(location, scale, spreads):
     """All of a model with one was N(0, 100^2), logarithms of scales too: they went to e^24."""
     with pm.Model() as model:
-        pm.StudentT("y", 4, location(), scale(), observed=np.linspace(-1, 1, 30))
+        pm.StudentT("y", 4, mu=location(), sigma=scale(), observed=np.linspace(-1, 1, 30))
     prior = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.zeros(2))
     np.testing.assert_allclose(np.sqrt(np.diag(np.linalg.inv(prior.precision))), spreads, rtol=0.1)

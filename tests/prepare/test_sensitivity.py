@@ -168,7 +168,7 @@ COLUMNS = {
 @pytest.mark.parametrize("odd", ["x", "1.5 kg", "", "1_000"])
 @pytest.mark.parametrize("column_", COLUMNS.values(), ids=COLUMNS)
 def test_one_odd_cell_of_a_file_does_not_change_what_others_say(column_, odd):
-    """A reader of CSV files takes "01234" for a number, and does not where another cell is none: all moved."""
+    """A reader of CSV files takes "01234" for a number, and text where another cell is none: all moved."""
     lines = ["c", *column_, odd or '""']
     alone, beside = (
         pd.read_csv(io.StringIO("\n".join(some)), skip_blank_lines=False) for some in (lines[:-1], lines)
