@@ -11,6 +11,7 @@ from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoisyRatio
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
 from pymc_dp.ratios.all_records import Fresh
+from pymc_dp.remote.answers import finite, read_answers
 from pymc_dp.remote.owners import RecordsOfOwners
 
 
@@ -53,7 +54,8 @@ class OnOwners(Fresh[RecordsOfOwners]):
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
         """Ask every owner; each clips at its own bound."""
         ratio, variance = 0.0, 0.0
-        sums = self.records.ask("compare", point=state.theta.tolist(), proposal=move.new.tolist())
+        said = self.records.ask("compare", point=state.theta.tolist(), proposal=move.new.tolist())
+        sums = read_answers(finite, said)
         for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
             scale = self.tempering * terms.clip.bound(move.new - state.theta)
             ratio += scale * noisy_sum

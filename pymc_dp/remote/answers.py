@@ -4,7 +4,8 @@ From a part of one data set (`Shard`), an error of this package may come back wi
 trusted with the data. From a data owner a code may come back, of `REFUSALS`, and nothing else.
 """
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
 
 from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, kind
 
@@ -60,6 +61,36 @@ def value[T](answered: T | PrivacyError) -> T:
     if isinstance(answered, PrivacyError):
         raise answered from None
     return answered
+
+
+def read_answers[A, T](read: Callable[[A], T], answers: Iterable[A]) -> list[T]:
+    """Read what owners said, which may be anything.
+
+    Raises
+    ------
+    PrivacyError
+        One is not what was asked for.
+    """
+    try:
+        return [read(one) for one in answers]
+    except (TypeError, ValueError, KeyError, OverflowError):
+        pass
+    raise PrivacyError("An owner gave an answer that is none: is its version another?")
+
+
+def finite(said: object) -> float:
+    """A finite number.
+
+    Raises
+    ------
+    TypeError, ValueError
+        It is none.
+    """
+    if isinstance(said, bool) or not isinstance(said, int | float):
+        raise TypeError("no number")
+    if not math.isfinite(said):
+        raise ValueError("not finite")
+    return float(said)
 
 
 #: All that a data owner says instead of an answer: its code, and what the code means to who asked.

@@ -2,17 +2,18 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from pymc_dp.bounds import check_count, check_positive
-from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, Count, Measurements, Shapes
 from pymc_dp.likelihood.octaves import OCTAVES, Scales
 from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
+from pymc_dp.remote.answers import read_answers
 
 #: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
 MOST_TWINS = 1024
@@ -106,15 +107,17 @@ def _added[T](make: Callable[..., T], said: list[dict[str, object]], shapes: dic
     """
     found: list[np.ndarray | float] = []
     for name, shape in shapes.items():
-        try:
-            values = [np.array(one[name], dtype=float) for one in said]
-        except (TypeError, ValueError, KeyError):
-            values = [np.zeros(0)]
-        if any(value.shape != shape or not np.all(np.isfinite(value)) for value in values):
-            raise PrivacyError("An owner gave an answer that is none: is its version another?")
+        values = read_answers(partial(_array, name, shape), said)
         total = np.sqrt(np.sum(np.square(values), axis=0)) if "noise" in name else np.sum(values, axis=0)
         found.append(total if shape else float(total))
     return make(*found)
+
+
+def _array(name: str, shape: tuple[int, ...], said: dict[str, object]) -> np.ndarray:
+    found = np.array(said[name], dtype=float)
+    if found.shape != shape or not np.all(np.isfinite(found)):
+        raise ValueError("not finite, or of another shape")
+    return found
 
 
 class OwnMeasurements:

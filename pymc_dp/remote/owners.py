@@ -18,7 +18,7 @@ from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import unit_of
-from pymc_dp.remote.answers import UnavailableError, refused
+from pymc_dp.remote.answers import UnavailableError, finite, read_answers, refused
 from pymc_dp.remote.homes import Home, LostError, OnWorker, OwnProcess
 from pymc_dp.remote.measurements_of_owners import MeasurementsOfOwners
 from pymc_dp.remote.owner import DataOwner, Terms
@@ -240,7 +240,7 @@ class RecordsOfOwners(Template):
             for owner, terms in zip(owners.owners, owners.terms, strict=True)
         ]
         super().__init__(model, likelihood=likelihood, unit=units[0] if units else None, **settings)
-        self.sizes = [said["n"] for said in self.ask("open", agreement=self.agreement())]
+        self.sizes = read_answers(_size, self.ask("open", agreement=self.agreement()))
         self.n = None if None in self.sizes else sum(self.sizes)
         self.unit_of_row = "known to the owners" if units else None
         self._set_lengths([n for n in (*self.sizes, self.n) if n is not None])
@@ -275,7 +275,8 @@ class RecordsOfOwners(Template):
         PrivacyError
             An owner adds other noise than these multiples of its sensitivity.
         """
-        if [one["noise_multiplier"] for one in self.ask(question, **call)] != multipliers:
+        said = read_answers(lambda one: finite(one["noise_multiplier"]), self.ask(question, **call))
+        if said != multipliers:
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
 
     def end(self) -> None:
@@ -324,3 +325,11 @@ class RecordsOfOwners(Template):
         if isinstance(said, dict) and "answer" in said:
             return said["answer"]
         raise refused(owner.name, said.get("refused") if isinstance(said, dict) else None)
+
+
+def _size(said: Any) -> int | None:
+    """Number of an owner's records, where it is public."""
+    n = said["n"]
+    if n is not None and not (isinstance(n, int) and n > 0):
+        raise ValueError("no number of records")
+    return n

@@ -533,3 +533,19 @@ def walk_on(step):
     point = step.records.unravel(step._chain.state.theta)
     for _ in range(5):
         point, _ = step.step(point)
+
+
+@pytest.mark.parametrize("question", ["open", "begin", "compare"])
+@pytest.mark.parametrize("answer", ['"abc"', "null", "[1]", '{"n": "x"}', "NaN", "1e999", "true"])
+def test_an_owner_that_says_anything_ends_in_an_error_of_the_package(
+    here, monkeypatch, quiet, question, answer
+):
+    """It ended in a TypeError, or went into a ratio."""
+    usual = DataOwner.answer
+
+    def lies(owner, request):
+        return f'{{"answer": {answer}}}' if json.loads(request)[0] == question else usual(owner, request)
+
+    monkeypatch.setattr(DataOwner, "answer", lies)
+    with made_up(), pytest.raises(dp.errors.PrivacyError, match="an answer that is none"):
+        dp.sample(draws=3, step=dp.DPPenaltyMH(owners=owners(), chains=1), tune=0, cores=1, **quiet)
