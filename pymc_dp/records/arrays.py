@@ -170,7 +170,7 @@ class Arrays:
         found = []
         for v in dict.fromkeys(arrays):
             value, refused = graph.leaf_value(v), list[object]()
-            checks.public_array("", np.shape(value), self.n_rows, self.units, sizes, refused.append)
+            checks.public_arrays({"": np.shape(value)}, self.n_rows, self.units, sizes, refused.append)
             if refused or self.is_private(v) or any(memory.shared(value, row) for row in rows):
                 found.append(v)
         return found
@@ -207,6 +207,8 @@ class Arrays:
         read = _with_entries([*graphs_of(self.model), *densities]) | self.inside
         rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
         observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
+        sizes = {int(np.prod(np.shape(row))) for row in rows.values()}
+        shapes = {}
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
@@ -217,8 +219,10 @@ class Arrays:
                 refuse(refusals.refuse_computed(label))
             if leaf in self.declared or self.is_private(leaf) or leaf not in read:
                 continue
-            sizes = {int(np.prod(np.shape(row))) for row in rows.values()}
-            checks.public_array(label, np.shape(value), self.n_rows, self.units, sizes, refuse)
+            shapes[label] = np.shape(value)
+        checks.public_arrays(shapes, self.n_rows, self.units, sizes, refuse)
+        for label in shapes:
+            value = graph.leaf_value(self.leaves[label])
             if any(memory.shared(value, row) for row in rows.values()):
                 refuse(refusals.refuse_view(label))
         for rv, value in self.model.rvs_to_initial_values.items():

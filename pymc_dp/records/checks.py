@@ -176,43 +176,51 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
             )
 
 
-def public_array(
-    label: str, shape: Sequence[int], n_rows: int, units: int, private: Collection[int], refuse: Refuse
+def public_arrays(
+    shapes: Mapping[str, Sequence[int]], n_rows: int, units: int, private: Collection[int], refuse: Refuse
 ) -> None:
-    """Refuse an array without an axis of records, unless it is small and its shape is no record's.
+    """Refuse arrays without an axis of records, unless they are small and their shapes are no record's.
 
-    `private` has the sizes of arrays of records.
+    `private` has the sizes of arrays of records. One refusal names all arrays that have to be named.
     """
-    size = int(np.prod(shape, dtype=np.int64))
-    if units != n_rows and units in shape:
-        refuse(
-            ModelRefusedError(
-                f"The model reads {label!r} with {units} entries, one for each privacy unit.",
-                "it is private, and only arrays with one entry a row are followed through the graph: what "
-                "one unit does to it could not be bounded.",
-                "give each row its unit's values (values[ids], outside the model); if it is not about the "
-                f"units, say so: public=[{label!r}].",
+    asked = {}
+    for label, shape in shapes.items():
+        if units != n_rows and units in shape:
+            refuse(
+                ModelRefusedError(
+                    f"The model reads {label!r} with {units} entries, one for each privacy unit.",
+                    "it is private, and only arrays with one entry a row are followed through the graph: "
+                    "what one unit does to it could not be bounded.",
+                    "give each row its unit's values (values[ids], outside the model); if it is not about "
+                    f"the units, say so: public=[{label!r}].",
+                )
             )
-        )
-        return
-    if any(length > n_rows for length in shape):
-        what = f", longer than the {n_rows} records"
-    elif size == n_rows or size in private:
-        what = f" with {size} entries, as many as an array of the {n_rows} records has"
-    elif size > SMALL:
-        what = f" with {size} entries, which are not one for each of the {n_rows} records"
-    else:
+        elif (what := _size_in_words(shape, n_rows, private)) is not None:
+            asked[label] = f"{label!r}{what}, in shape {tuple(shape)}"
+    if not asked:
         return
     refuse(
         ModelRefusedError(
-            f"The model reads {label!r}{what}, in shape {tuple(shape)}.",
+            f"The model reads {'; and '.join(asked.values())}.",
             "it would be taken as public, and its entries may be of records, in another shape, chosen inside "
             "the graph, or a part of the table (y[censored] beside y[~censored]): what they do would reach "
             "the draws without clipping and noise.",
             f"if it holds no record (knots, weights of neighbours, numbers of groups), say so: "
-            f"public=[{label!r}]. If it does: {ALL_ROWS}.",
+            f"public={list(asked)!r}. If it does: {ALL_ROWS}.",
         )
     )
+
+
+def _size_in_words(shape: Sequence[int], n_rows: int, private: Collection[int]) -> str | None:
+    """Why an array of this shape may hold records; None if it is small."""
+    size = int(np.prod(shape, dtype=np.int64))
+    if any(length > n_rows for length in shape):
+        return f", longer than the {n_rows} records"
+    if size == n_rows or size in private:
+        return f" with {size} entries, as many as an array of the {n_rows} records has"
+    if size > SMALL:
+        return f" with {size} entries, which are not one for each of the {n_rows} records"
+    return None
 
 
 def check_start(point: Mapping[str, np.ndarray]) -> None:

@@ -1,5 +1,6 @@
 """Arrays that are not rows are public only if `public=` says so, unless they are small."""
 
+import ast
 import re
 
 import numpy as np
@@ -160,12 +161,26 @@ def test_public_numbers_are_named_as_the_refusal_says(declare):
         declare()
     named: list[str] = []
     while refusals := dp.inspect(model, public=named).refusals:
-        (label,) = re.findall(r"public=\['([^']*'*)'\]", str(refusals[0]))
-        assert label not in named
-        named.append(label)
+        (labels,) = re.findall(r"public=(\[[^]]*\])", str(refusals[0]))
+        labels = ast.literal_eval(labels)
+        assert not set(labels) & set(named)
+        named += labels
     kinds = {array.label: array.kind for array in dp.inspect(model, public=named).arrays}
     assert {kinds[label] for label in named} <= {"public, as declared"} and len(named) <= 4
     assert RecordModel(model, public=named).n == N
+
+
+def test_one_refusal_names_all_arrays():
+    """They were refused one after the other: three calls, each with one name more."""
+    counts = np.arange(31)
+    with pm.Model() as model:
+        rate, nu = pm.Normal("rate"), pm.LogNormal("nu")
+        logits = (rate * X[:, :1]) * counts - nu * np.log1p(counts)
+        pm.Categorical("y", logit_p=logits, observed=np.zeros(N, dtype=int))
+    (refusal,) = dp.inspect(model).refusals
+    (labels,) = re.findall(r"public=(\[[^]]*\])", str(refusal))
+    assert len(ast.literal_eval(labels)) > 1
+    assert dp.inspect(model, public=ast.literal_eval(labels)).accepted
 
 
 def test_an_array_may_be_named_by_itself():
