@@ -177,6 +177,12 @@ class WeakGuaranteeWarning(UserWarning):
     """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""
 
 
+_SAMPLE_AGAIN = (
+    "Sample it again, at no cost, with more tuning or another sampler: "
+    "pm.sample(tune=5000, target_accept=0.999, model=error.likelihood.model())."
+)
+
+
 class NotSampledError(PrivacyError):
     """A released likelihood was not sampled: sample it again, at no cost.
 
@@ -186,15 +192,16 @@ class NotSampledError(PrivacyError):
         What happened: of released numbers alone.
     likelihood : Likelihood
         What was released and paid for.
+    mend : str
+        What to do with it.
     """
 
-    def __init__(self, why: str, likelihood: Any):
+    def __init__(self, why: str, likelihood: Any, mend: str = _SAMPLE_AGAIN):
         self.likelihood = likelihood
         super().__init__(
             f"{why}\n"
             "  Nothing is lost: the likelihood was released, and this error has it as its attribute "
-            "`likelihood`. Sample it again, at no cost, with more tuning or another sampler: "
-            "pm.sample(tune=5000, target_accept=0.999, model=error.likelihood.model())."
+            f"`likelihood`. {mend}"
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any, cast
 import arviz as az
 import numpy as np
 import pymc as pm
+from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
@@ -67,6 +68,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     **Privacy.** A function of the released likelihood.
     """
     model = likelihood.model()
+    _check_proper(likelihood, model)
     several = 4  # they cost nothing
     chains = kwargs.pop("chains", None) or several
     tuned = {} if tune is None else {"tune": tune}
@@ -102,6 +104,19 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     known = facts_of_draws(likelihood, plan, uuid.uuid4().hex, released, types)
     made.attrs[facts.STAT] = json.dumps({"format": facts.FORMAT, **known})
     return made
+
+
+def _check_proper(likelihood: Likelihood, model: pm.Model) -> None:
+    """Refuse what has no posterior, before chains run through it for minutes."""
+    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    if flat and not np.any(likelihood.information):
+        raise NotSampledError(
+            "Nothing was found of any parameter (the report says why), and the prior of "
+            f"{', '.join(flat)} is flat: there is no posterior.",
+            likelihood,
+            "Under proper priors it can be sampled, and says nothing: `error.likelihood.potential(...)` puts "
+            "it into a model of yours.",
+        )
 
 
 def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object]) -> DataTree:

@@ -92,6 +92,16 @@ def test_numbers_that_no_matrix_is_behind_say_nothing(made, monkeypatch, fail):
     assert {said["verdict"] for said in likelihood.facts["verdict"].values()} == {"says little"}
 
 
+def test_where_there_is_no_posterior_that_is_said_at_once(monkeypatch):
+    """Chains ran for two minutes, and more tuning was the advice."""
+    monkeypatch.setattr(Search, "__call__", no_number)
+    with pm.Model() as model:
+        pm.Normal("y", pm.Flat("a"), 1, observed=np.arange(50.0))
+    with pytest.raises(dp.errors.NotSampledError, match="the prior of a is flat") as caught:
+        dp.sample(20, epsilon=1, model=model, **QUIET)
+    assert "tune=" not in str(caught.value) and isinstance(caught.value.likelihood, dp.Likelihood)
+
+
 def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
     with pytest.raises(TypeError, match="neither it nor"):
