@@ -28,12 +28,6 @@ _SURPRISE = 1.0
 # Then what was known before is doubted: its information is divided by twice the surprise, at most so many
 # times.
 _DOUBTS = 12
-# By chance a square of p normal numbers is above its mean by more than so many of its standard deviations in
-# one of twenty to thirty cases: more shows that the walk was elsewhere.
-_CHANCE = 2.0
-# A last step that is a surprise, and longer than this, is one of a walk that goes on: where outcomes are
-# separated each step is as long as all before it. A shorter one may be that of a model which is wrong.
-_GOES_ON = 0.15
 #: Where records pull, on average, with more than this part of their bound, most that tell are clipped, and
 #: steps are too short: the search did not arrive.
 AT_REST = 0.12
@@ -203,33 +197,6 @@ class Round:
         """
         part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
         return part / (1 - part)
-
-    def surprise(self, mean: np.ndarray, covariance: np.ndarray, share: float) -> float:
-        """Square of what a belief did not foresee of the score, over the most that chance leaves of it.
-
-        Parameters
-        ----------
-        mean : ndarray, shape (p,)
-        covariance : ndarray, shape (p, p)
-            What was believed of the parameters before the score was released.
-        share : float
-            Of the variance of the records' own sum over its slope.
-        """
-        slopes = self.slopes @ self.back.T
-        total = self.noises + share * self.slopes
-        total = total + slopes @ covariance @ slopes.transpose(0, 2, 1)
-        apart = self.score - slopes @ (mean - self.point)
-        square = float(self.weights @ np.einsum("ki,kij,kj->k", apart, inverse(total), apart))
-        return square / (len(mean) + _CHANCE * math.sqrt(2 * len(mean)))
-
-    def goes_on(self, mean: np.ndarray, surprise: float, came: np.ndarray) -> np.ndarray:
-        """Covariance (p, p) of what is left of the way, after a step from here to this mean.
-
-        Nothing where the step is back along the way, (p,), on which the walk came here: that went too far.
-        """
-        step = mean - self.point
-        square = np.outer(step, step) * (step @ self.mean @ came > 0)
-        return (1 - 1 / max(surprise, 1.0)) * (self.length(square) / _GOES_ON) ** 4 * square
 
     def adrift(self) -> np.ndarray:
         """Covariance (p, p) of coordinates of which nothing is known: their records still pull.

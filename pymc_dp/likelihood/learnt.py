@@ -65,7 +65,6 @@ class Learnt:
     def learn(self, one: Round, last: bool) -> None:
         """Learn from one round more."""
         self.rounds.append(one)
-        self._foreseen = self.mean, self.covariance  # before it is learnt from
         # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
@@ -85,7 +84,7 @@ class Learnt:
     def result(self, share: float) -> OneSided:
         """What all rounds say of the released coordinates.
 
-        With the records' own variance, and that of a way that goes on; nothing where it did not arrive.
+        With the records' own variance; nothing where it did not arrive.
 
         Parameters
         ----------
@@ -98,12 +97,11 @@ class Learnt:
         if not (self.wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
         variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        surprise, came = last.surprise(*self._foreseen, share), last.point - self.rounds[0].point
-        way = last.goes_on(self.mean, surprise, came) + (0.0 if self.wide else last.adrift())
-        found = self._mixture.widened(variances + way).matched(self._whole)
+        adrift = np.zeros_like(self.covariance) if self.wide else last.adrift()
+        found = self._mixture.widened(variances + adrift).matched(self._whole)
         if self._spreads.care is OF_GROUPS and not self.wide:
             own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
-            levels = self._straight().widened(own + way).matched(self._whole)
+            levels = self._straight().widened(own + adrift).matched(self._whole)
             levels = as_told_as_each_other(levels, self._whole, last, share, self._places)
             found = as_known_as_each_other(found, self._whole, last, share, self._places)
             found = with_differences(found, levels, self._whole, self._lookups)
@@ -124,11 +122,8 @@ class Learnt:
         """Learn from all rounds once more, as from those of the released coordinates."""
         near_zero, point = self._near_zero, self.rounds[-1].point
         slopes, other = near_zero.slopes(point), near_zero.psi(point)
-        squared = np.outer(slopes, slopes)
-        self._foreseen, (self.mean, self.covariance) = (
-            (other + slopes * (mean - point), squared * covariance)
-            for mean, covariance in (self._foreseen, (self.mean, self.covariance))
-        )
+        self.mean = other + slopes * (self.mean - point)
+        self.covariance = np.outer(slopes, slopes) * self.covariance
         self._whole = self._released
         self._spreads = Spreads(self._whole, self._lookups)
         self.prior = self._spreads.prior

@@ -207,14 +207,15 @@ def of_design(name, n, datasets):
 def test_outcomes_that_a_plane_separates_are_openly_about_the_prior():
     """The score is small wherever the search is far enough out: slopes were "usable", ten of their sd off.
 
-    Of 16 data sets 13 are as wide; without the rule on a last step that is a surprise 8.
+    In 16 of 16 data sets; the sum that records can pull with makes most of them as wide as the prior.
     """
-    design, said = DESIGNS["separated outcomes"], []
-    for seed in range(16):
+    design, wide = DESIGNS["separated outcomes"], 0
+    for seed in range(8):
         records = design.make(np.random.default_rng([seed, 5_000]), 5_000)
         _, sd, little = released(design, records, 1.0, seed)
-        said.append(little and sd[1] > 0.6 * design.prior)
-    assert sum(said) >= 11
+        assert little
+        wide += sd[1] > 0.6 * design.prior
+    assert wide >= 5
 
 
 @pytest.mark.slow

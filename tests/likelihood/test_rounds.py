@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from pymc_dp.likelihood.beliefs import RESULT, Round
 
@@ -60,35 +59,6 @@ def test_a_group_takes_the_squares_of_its_own_records():
     few, many = misfits(10), misfits(40)
     assert many[0] == pytest.approx(few[0], rel=0.05)
     assert many[1] == pytest.approx(16 * few[1], rel=0.3)  # a control
-
-
-def test_a_score_that_was_foreseen_is_no_surprise():
-    """The square has a chi-squared law where belief, noise and records are what they are said to be."""
-    rng, slope, share = np.random.default_rng(1), np.diag([4.0, 9.0, 1.0]), 0.5
-    belief, here, far = np.diag([1.0, 0.2, 3.0]), np.zeros(3), np.array([4.0, 0.0, 0.0])
-    one, found = taken_at(slope[None], np.ones(3)), []
-    one.noise = 2.0
-    own = np.sqrt(one.noise**2 + share * np.diag(slope))
-    for _ in range(2_000):
-        truth = np.sqrt(np.diag(belief)) * rng.normal(size=3)
-        one.score = slope @ truth + own * rng.normal(size=3)
-        found.append(one.surprise(here, belief, share))
-    expected = stats.chi2(3).sf(3 + 2 * np.sqrt(6))
-    assert np.mean(np.array(found) > 1) == pytest.approx(expected, abs=5 * np.sqrt(expected / 2_000))
-    # A control: for somebody who believed a tenth of that, most are.
-    assert one.surprise(here, belief, share) < one.surprise(here, belief / 10, share)
-    one.score = slope @ far
-    assert one.surprise(here, belief, share) > 1 > one.surprise(far, belief, share)
-
-
-def test_a_last_step_that_was_a_surprise_goes_on_unless_it_leads_back():
-    """Then it is the wider the longer it is. What was foreseen, and what is short, does not count."""
-    one, out, back = taken_at(np.eye(2)[None], np.ones(2)), np.array([0.3, 0.1]), np.array([-0.3, 0.1])
-    came = np.array([2.0, 0.0])
-    wide = one.goes_on(out, 3.0, came)
-    np.testing.assert_allclose(wide, 32 / 3 * (np.sqrt(0.1) / 0.3) ** 4 * np.outer(out, out), rtol=1e-6)
-    assert not one.goes_on(back, 3.0, came).any() and not one.goes_on(out, 1.0, came).any()
-    assert one.goes_on(out / 10, 3.0, came).max() < 1e-3 * wide.max()
 
 
 def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
