@@ -18,7 +18,7 @@ _FASTEST = 2.0
 _BENT, _HIDDEN = 0.15, 0.5
 # Less than this of the logarithm of the likelihood between the nearest and the farthest: two standard errors.
 _OPEN = 2.0
-# Of the way to a point at which the information is so many times as large, e to this power, it is that.
+# Nearer than the last place, information is at most e to this power times what it is there.
 _STEEPEST = 20.0
 # The prior's standard deviations that are looked at, in so many points.
 _FARTHEST, _POINTS = 8.0, 4001
