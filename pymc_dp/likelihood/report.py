@@ -132,8 +132,8 @@ _WHY_ONE_SIDED = (
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, noise hides "
     "them, or outcomes are all alike or separated by a covariate. If covariates are far from zero, or "
-    "initial values far off, centre them by a public number and give a nearer prior or initial values; else it takes "
-    "more records or a larger epsilon."
+    "initial values far off, centre them by a public number and give a nearer prior or initial values; "
+    "else it takes more records or a larger epsilon."
 )
 # Factors that are larger are not said.
 _MOST_SAID = 100
