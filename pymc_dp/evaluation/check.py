@@ -69,7 +69,7 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     opaque, reading = records.reading.opaque, records.reading
     rv, value = opaque.observed[name], opaque.values[opaque.observed[name]]
     if not isinstance(rv.owner.op, RandomVariable | TruncatedRV):
-        raise _refusal(name, "is made of others in PyMC: mixtures, censored laws, pm.Weibull, pm.LogitNormal")
+        raise _refusal(name, "is made of other distributions by PyMC, as a mixture or pm.Weibull is")
     whole = rv.type.dtype.startswith(("int", "uint", "bool"))
     try:
         with opaque.noting():

@@ -192,7 +192,7 @@ def _reading(
     for name, value in given.items():
         if n_rows in np.shape(value):
             found.append(
-                f"inputs[{name!r}] has entries, as many as there are rows: take another number of points"
+                f"inputs[{name!r}] has as many entries as there are rows: take another number of points"
             )
         elif any(isinstance(leaf, np.ndarray) and np.may_share_memory(value, leaf) for leaf in leaves):
             found.append(f"inputs[{name!r}] are rows of the model")

@@ -8,7 +8,6 @@ from typing import Any, cast
 import arviz as az
 import numpy as np
 import pymc as pm
-from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import NotSampledError
@@ -26,6 +25,7 @@ from pymc_dp.privacy.budget.known import (
 )
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
+from pymc_dp.records.harmless import IMPROPER
 from pymc_dp.results import GROUPS, plain
 
 #: What reports call this way of sampling.
@@ -108,7 +108,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
 
 def _check_proper(likelihood: Likelihood, model: pm.Model) -> None:
     """Refuse what has no posterior, before chains run through it for minutes."""
-    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, FlatRV | HalfFlatRV)]
+    flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, IMPROPER)]
     if flat and not np.any(likelihood.information):
         raise NotSampledError(
             "Nothing was found of any parameter (the report says why), and the prior of "

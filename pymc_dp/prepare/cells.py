@@ -73,7 +73,7 @@ def level_text(cell: object) -> str | None:
             text = cell.isoformat()
         else:
             return None
-    except Exception:
+    except Exception:  # as above: an error would say that the cell is odd
         return None
     return text if 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
 
@@ -88,7 +88,7 @@ def truth(cell: object) -> float:
     try:
         cell = _plain(cell)
         word = cell.strip().lower() if isinstance(cell, str) and len(cell) <= LONGEST_LEVEL else ""
-    except Exception:
+    except Exception:  # as above
         return math.nan
     if word in _TRUE or word in _FALSE:
         return float(word in _TRUE)

@@ -330,6 +330,6 @@ class RecordsOfOwners(Template):
 def _size(said: Any) -> int | None:
     """Number of an owner's records, where it is public."""
     n = said["n"]
-    if n is not None and not (isinstance(n, int) and n > 0):
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise ValueError("no number of records")
     return n

@@ -58,7 +58,9 @@ def test_predictions_at_the_ids_of_rows_are_refused(fitted):
     with pytest.raises(dp.errors.ModelRefusedError, match="private rows"):
         dp.predict(idata, model, inputs={"x": [0.0]})
     rows = {"person": model["person"].get_value(borrow=True), "x": np.zeros(PERSONS * ROWS)}
-    with pytest.raises(dp.errors.ModelRefusedError, match=r"as many as there are rows|are rows of the model"):
+    with pytest.raises(
+        dp.errors.ModelRefusedError, match=r"as many entries as there are rows|are rows of the model"
+    ):
         dp.predict(idata, model, inputs=rows)
 
 

@@ -81,7 +81,7 @@ def test_private_rows_are_refused_before_anything_is_computed(fitted, monkeypatc
     for kwargs, match in [
         ({}, "'y' reads private rows"),
         ({"var_names": ["twice", "mu"]}, "'mu' reads private rows: one value for each record"),
-        ({"inputs": {"x": np.zeros(N)}}, "as many as there are rows"),
+        ({"inputs": {"x": np.zeros(N)}}, "as many entries as there are rows"),
     ]:
         with pytest.raises(dp.errors.ModelRefusedError, match=match):
             dp.predict(idata, model, **kwargs)

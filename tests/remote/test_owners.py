@@ -536,7 +536,9 @@ def walk_on(step):
 
 
 @pytest.mark.parametrize("question", ["open", "begin", "compare"])
-@pytest.mark.parametrize("answer", ['"abc"', "null", "[1]", '{"n": "x"}', "NaN", "1e999", "true"])
+@pytest.mark.parametrize(
+    "answer", ['"abc"', "null", "[1]", '{"n": "x"}', '{"n": true}', "NaN", "1e999", "true"]
+)
 def test_an_owner_that_says_anything_ends_in_an_error_of_the_package(
     here, monkeypatch, quiet, question, answer
 ):
