@@ -125,7 +125,7 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
     own = NearZero({i: spreads[k] for i, k in enumerate(seen.kept) if k in spreads})
     within = seen.within(np.broadcast_to(public.bounds, (2, len(start))))
     sums, prior = SumsOfSeen(measurements, seen), seen.prior(public.prior)
-    search = Search(sums, n, mu, prior, own, public.longest, within)
+    search = Search(sums, n, mu, prior, own, public.longest, within, seen.pinned)
     with np.errstate(all="ignore"):
         try:
             found = search(seen.of(start))

@@ -23,6 +23,7 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
+from pymc_dp.likelihood.pinned import Pinned
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
 from pymc_dp.likelihood.slopes import Slopes
@@ -66,6 +67,8 @@ class Search:
         Longest step, in units of what one record tells.
     bounds : ndarray, shape (2, p)
         Between which numbers the coordinates of `measurements` may be.
+    pinned : Pinned, optional
+        Means of them that are held.
 
     Notes
     -----
@@ -81,12 +84,14 @@ class Search:
         near_zero: NearZero = NO_SPREADS,
         longest: float = LONGEST_STEP,
         bounds: np.ndarray = UNBOUNDED,
+        pinned: Pinned | None = None,
     ):
         self._measure, self._n, self._mu, self._longest = measurements, float(n), float(mu), longest
         # The search is in units of the prior's standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
         self._bounds = bounds / self._unit
+        self._pinned = (pinned or Pinned.none(len(self._unit))).in_units(self._unit)
         source = measurements.source
         self._rank, self._size = source.rank, source.size
         self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
@@ -165,7 +170,7 @@ class Search:
         source = self._measure.source
         self._slopes = Slopes(self._places, self._n, source.touched, counted)
         self._touched, self._information = self._slopes.touched, self._slopes.counted
-        self._about = self._information
+        self._about = self._information + self._held
         self._sizes = Sizes(counted)
 
     def _count_again(self, share: float) -> None:
@@ -185,6 +190,11 @@ class Search:
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
             self._slopes.scale(factor)
+
+    @property
+    def _held(self) -> np.ndarray:
+        """Information about what no record sees."""
+        return self._pinned.information(self._information)
 
     def _metric(self) -> np.ndarray:
         about = self._about * (self._more if self._step < _CLOSE else 1.0)
@@ -215,6 +225,7 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
+        held, says = self._held, self._pinned.score(self._information, self._point)
         way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         best = wide_bounds(size) if self._learnt.wide else best
@@ -229,12 +240,12 @@ class Search:
         rest = 1.0 if self._learnt.wide else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
-        draws, volumes = self._slopes.draw(apart, metric, left, most, self._moved, self._sizes.since)
+        draws, volumes = self._slopes.draw(apart, metric, held, left, most, self._moved, self._sizes.since)
         self._learnt.learn(
             Round(
                 point=self._point,
                 metric=metric,
-                score=apart.seen.score,
+                score=apart.seen.score + left.slope * metric @ says,
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 spread=overall.spread,
                 bound=bounds.score,
@@ -251,7 +262,7 @@ class Search:
         )
         self.shares.append(share)
         self._seen = seen
-        self._information = self.rounds[-1].mean / left.slope
+        self._information = self.rounds[-1].mean / left.slope - held
         if not self._learnt.wide:
             self._more = more_than_usual(self._share, best.clip, size, self._rank)
         self._about = self._shrunk(left)

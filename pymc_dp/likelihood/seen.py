@@ -2,7 +2,10 @@
 
 Of ``a[school] + b[year]`` no record tells a number that is added to all of a and taken from all of b. Noise
 would: a slope that is zero in a direction has to be positive to be believed, and each round would say with it
-that the parameters are where it was. So such a direction is taken out, and nothing is said of it.
+that the parameters are where it was. So nothing is said of such a direction. Where it has a coordinate that is
+of no look-up (an intercept), that one is left out. Of two look-ups none of a group is: what records tell of a
+group that is left out, the reference level, would be the little that is left of sums over all others, each
+behind its noise. There the mean of the smaller look-up is held where it is (`pinned.py`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +17,7 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
+from pymc_dp.likelihood.pinned import Pinned
 from pymc_dp.likelihood.points import UNBOUNDED
 
 # Entries of a direction below this part of its largest are rounding.
@@ -55,7 +59,10 @@ def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.nd
 
 
 class SeenCoordinates:
-    """Coordinates ``psi = phi[kept] + others phi[left]`` that tell all that records see of phi.
+    """Coordinates psi that tell all that records see of phi.
+
+    ``psi = T (phi[kept] + others phi[left]) + V g``, where T takes along each column of V, which no record sees,
+    so much away that the means that `pinned` holds are g.
 
     Parameters
     ----------
@@ -68,6 +75,8 @@ class SeenCoordinates:
     kept, left : ndarray of int, shapes (r,) and (k,)
         Of phi. Left are constants before coordinates of their own, and these before groups.
     others : ndarray, shape (r, k)
+    pinned : Pinned
+        Means that are held.
     size, touched, rank, lookups, sums
         As of `Shapes`, of psi; in sums -1 for what was left.
     """
@@ -76,27 +85,39 @@ class SeenCoordinates:
         directions, size = unseen(shapes.sums, shapes.size), shapes.size
         self._size = size
         variances = np.diag(inverse(prior.precision)) if directions.size else np.ones(size)
-        groups = np.zeros(size)
-        for places in (places for one in shapes.sums for _, places in one if len(places) > 1):
+        groups, arrays = np.zeros(size), [p for one in shapes.sums for _, p in one if len(p) > 1]
+        for places in arrays:
             groups[places] = np.maximum(groups[places], len(places))
+        # The slope of the largest look-up has a block for each group: a mean over all would be in none.
+        first = max(shapes.lookups, key=np.size, default=np.zeros(0, dtype=int)).ravel()
+        groups[first] = size + 1
         order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
-        left = []
+        left, held = {}, {}
         # A search needs one coordinate, even if records see none.
         for k in range(min(directions.shape[1], size - 1)):
-            direction = directions[:, k]
-            direction = direction / np.abs(direction).max(initial=1e-300)
+            direction = directions[:, k] / np.abs(directions[:, k]).max(initial=1e-300)
             places = np.flatnonzero(np.abs(direction) > _ROUNDING)
             one = int(places[np.argmin(order[places])])
-            left.append(one)
-            directions[:, k] = direction / direction[one]
+            row = np.zeros(size)
+            if 0 < order[one] <= size:
+                alike = np.unique(np.concatenate([p for p in arrays if one in p]))
+                row[alike] = 1 / len(alike)
+                held[k] = row
+            else:
+                row[one] = 1.0
+                left[k] = one
+            directions[:, k] = direction / (row @ direction)
             beside = np.arange(directions.shape[1]) != k
-            directions[:, beside] -= np.outer(directions[:, k], directions[one, beside])
-        directions = directions[:, : len(left)]
-        self.left = np.array(left, dtype=int)
+            directions[:, beside] -= np.outer(directions[:, k], row @ directions[:, beside])
+        self.left = np.array(list(left.values()), dtype=int)
         self.kept = np.setdiff1d(np.arange(size), self.left)
-        self.others = -directions[self.kept]
+        self.others = -directions[self.kept][:, list(left)]
+        self._along = directions[self.kept][:, list(held)]
         self.size, self.touched = len(self.kept), min(shapes.touched, len(self.kept))
         self.rank = min(shapes.rank, len(self.kept))
+        rows = np.array([row[self.kept] for row in held.values()]).reshape(len(held), self.size)
+        mean = prior.mean[self.kept] + self.others @ prior.mean[self.left]
+        self.pinned = Pinned(rows, rows @ mean)
         place = np.full(size, -1)
         place[self.kept] = np.arange(len(self.kept))
         lookups = [place[rows][(place[rows] >= 0).all(axis=1)] for rows in shapes.lookups]
@@ -107,12 +128,12 @@ class SeenCoordinates:
 
     def within(self, bounds: np.ndarray) -> np.ndarray:
         """Bounds of psi, shape (2, r), where those of phi are these, (2, p): a sum with others has none."""
-        alone = ~self.others.any(axis=1) if self.others.size else np.ones(self.size, dtype=bool)
+        alone = ~np.hstack([self.others, self._along]).any(axis=1)
         return np.where(alone, bounds[:, self.kept], UNBOUNDED)
 
     def of(self, phi: np.ndarray) -> np.ndarray:
         """Psi, shape (..., r), of phi, shape (..., p)."""
-        return phi[..., self.kept] + phi[..., self.left] @ self.others.T
+        return phi @ self._change.T + self._along @ self.pinned.values
 
     def phi(self, psi: np.ndarray) -> np.ndarray:
         """A phi, shape (..., p), of which this is psi."""
@@ -122,29 +143,38 @@ class SeenCoordinates:
 
     def prior(self, prior: Normal) -> Normal:
         """That of psi."""
-        if not len(self.left):
+        if not len(self.left) and not len(self.pinned.values):
             return prior
-        change = self._change
-        precision = inverse(change @ inverse(prior.precision) @ change.T)
-        return Normal(precision, self.of(prior.mean), None if prior.draws is None else self.of(prior.draws))
+        whole = inverse(prior.precision)
+        covariance = self._change @ whole @ self._change.T
+        # Of what is held a prior may say anything.
+        held = self.pinned.rows @ self._kept_change @ whole @ self._kept_change.T @ self.pinned.rows.T
+        covariance += self._along @ np.diag(np.diag(held)) @ self._along.T
+        draws = None if prior.draws is None else self.of(prior.draws)
+        return Normal(inverse(covariance), self.of(prior.mean), draws)
 
     def matrix(self, information: np.ndarray) -> np.ndarray:
         """Of phi, shape (p, p), where psi has this information, shape (r, r)."""
-        return self._change.T @ information @ self._change if len(self.left) else information
+        return self._change.T @ information @ self._change
 
     def message(self, message: Message) -> Message:
         """Of phi."""
-        if not len(self.left):
-            return message
-        return Message(self.matrix(message.information), self._change.T @ message.vector)
+        vector = message.vector - message.information @ (self._along @ self.pinned.values)
+        return Message(self.matrix(message.information), self._change.T @ vector)
 
     @property
-    def _change(self) -> np.ndarray:
-        """D, shape (r, p), with ``psi = D phi``."""
+    def _kept_change(self) -> np.ndarray:
+        """D, shape (r, p), of the coordinates of which none is left out."""
         change = np.zeros((self.size, self._size))
         change[np.arange(self.size), self.kept] = 1.0
         change[:, self.left] = self.others
         return change
+
+    @property
+    def _change(self) -> np.ndarray:
+        """T D, shape (r, p), with ``psi = T D phi + V g``."""
+        change = self._kept_change
+        return change - self._along @ (self.pinned.rows @ change)
 
 
 class SumsOfSeen:

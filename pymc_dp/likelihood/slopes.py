@@ -123,6 +123,7 @@ class Slopes:
         self,
         seen: Apart,
         metric: np.ndarray,
+        held: np.ndarray,
         left: Efficiency,
         largest: float,
         moved: float,
@@ -133,7 +134,8 @@ class Slopes:
         Parameters
         ----------
         seen : Apart
-        metric : ndarray, shape (p, p)
+        metric, held : ndarray, shape (p, p)
+            And the information about what no record sees (`pinned.py`).
         left : Efficiency
             What the clip leaves.
         largest : float
@@ -162,8 +164,10 @@ class Slopes:
         self.expected = now.mean
         noise = left.slope * np.sqrt(now.variance / both)
         shared = [one.times(left.slope) for one in in_common]
-        drawn = information.draws(left.slope * now.mean, noise, largest, together, shared)
-        drawn = self._places.possible(drawn, metric, self._most)
+        known = left.slope * metric @ held @ metric.T
+        largest += float(np.trace(known))
+        drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
+        drawn = self._places.possible(drawn - known, metric, self._most) + known
         return Drawn(with_common_factors(drawn, common), np.linalg.slogdet(drawn)[1])
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
