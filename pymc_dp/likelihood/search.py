@@ -21,6 +21,7 @@ from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.pinned import Pinned
@@ -126,6 +127,9 @@ class Search:
         self._round(_ALL * self._measure.left, last=True)
         (message, way), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
+        if not self._learnt.wide:
+            seen = self._slopes.seen.seen_in(np.diag(1 / unit))
+            message = without_nested(message, seen, self._measure.source.sums)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._more * self._information / np.outer(slopes, slopes)
         least = max(self._taken, 1.0) * message.information

@@ -73,6 +73,8 @@ class Slopes:
         Units that each coordinate of the metric touches.
     expected : ndarray, shape (p, p)
         In the metric of the last round.
+    seen : Slope
+        As released in it, of unclipped scores.
     """
 
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
@@ -145,7 +147,7 @@ class Slopes:
         """
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
-        here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
+        here = self.seen = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)
