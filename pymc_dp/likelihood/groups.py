@@ -209,8 +209,9 @@ class Alike:
             within = units * alone
             within = within + alone * together * within.sum(0) / (1 - (together * alone).sum(0))
             found = (within * units).sum(0)
-            # Where a covariate is zero but for a part q of units, and about 1 there, its mean is at most q.
-            most_mean = np.minimum(touched[others] / touched[column].sum(), 1.0)
+            # Where a covariate is zero but for a part q of units, and about 1 there, its mean is at most q;
+            # counts are noisy.
+            most_mean = np.minimum(2 * touched[others] / touched[column].sum(), 1.0)
             precision = 1 / (self._variances[k] + (change * most_mean) ** 2) + found
             self.known[beside] = found / precision
             mean[beside] += units * (within * (seen.mean[beside] - mean[beside])).sum(0) / precision
