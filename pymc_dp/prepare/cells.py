@@ -9,7 +9,6 @@ import decimal
 import fractions
 import math
 import numbers
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -17,15 +16,12 @@ import numpy as np
 #: Longer texts are no levels.
 LONGEST_LEVEL = 200
 _TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-# What NumPy writes for a number, and what readers of CSV files take for one or for a truth value: beside one
-# cell of text all others of a column are text as well.
-_NUMBER = re.compile(
-    r" *[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|nan|inf|infinity) *", re.IGNORECASE
-).fullmatch
-_BOOL = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False, "false": False}
+_BOOL = {"true": True, "false": False}
 # Digits by which readers of numbers agree.
 _DIGITS = 15
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
+# What a cell may do that is no cell of a table: an error would say that it is there.
+_ODD = (Exception, SystemExit)
 
 
 def _plain(cell: object) -> object:
@@ -35,11 +31,25 @@ def _plain(cell: object) -> object:
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8")
     if isinstance(cell, str):
-        text = str.__str__(cell).rstrip("\0")  # of a subclass, a plain one; NumPy leaves zeros at the end out
-        return _BOOL[text] if text in _BOOL else float(text) if _NUMBER(text) else text
+        return _read(str.__str__(cell).rstrip("\0"))  # of a subclass, a plain one; NumPy leaves these zeros out
     if isinstance(cell, complex | np.complexfloating):
         return float(cell.real) if cell.imag == 0 else None
     return cell
+
+
+def _read(text: str) -> object:
+    """Text that is a truth value or a number as this, whatever spaces are around it.
+
+    Readers of CSV files, and NumPy, take it for that where all other cells of its column are such, and for
+    text where one is not. Python reads all that they read, but for what docs/proofs/prepare lists.
+    """
+    word = text.strip().lower()
+    if word in _BOOL:
+        return _BOOL[word]
+    try:
+        return float(text)
+    except ValueError:
+        return text
 
 
 def number(cell: object) -> float:
@@ -51,7 +61,7 @@ def number(cell: object) -> float:
         if not isinstance(cell, _NUMBERS):
             return math.nan
         value = float(cell)
-    except Exception:  # an odd cell is a missing one: an error would say that it is there
+    except _ODD:  # an odd cell is a missing one
         return math.nan
     return value if math.isfinite(value) else math.nan
 
@@ -73,9 +83,9 @@ def level_text(cell: object) -> str | None:
             text = cell.isoformat()
         else:
             return None
-    except Exception:  # as above: an error would say that the cell is odd
+        return text if type(text) is str and 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
+    except _ODD:
         return None
-    return text if 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
 
 
 def _name(value: float) -> str:
@@ -88,7 +98,7 @@ def truth(cell: object) -> float:
     try:
         cell = _plain(cell)
         word = cell.strip().lower() if isinstance(cell, str) and len(cell) <= LONGEST_LEVEL else ""
-    except Exception:  # as above
+    except _ODD:
         return math.nan
     if word in _TRUE or word in _FALSE:
         return float(word in _TRUE)

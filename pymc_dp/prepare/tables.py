@@ -71,13 +71,14 @@ def _python(read: Callable[[], object]) -> object:
     """Of a cell of Arrow's; None if there is none."""
     try:
         return read()
-    except Exception:
+    except (Exception, SystemExit):
         return None
 
 
 def _plain_time(cell: object) -> object:
     """A date of NumPy's as in a column of dates alone: one odd cell makes a column of objects of it."""
-    return _times(np.array([cell]))[0] if type(cell) in (np.datetime64, np.timedelta64) else cell
+    kind = type(cell)  # whose own `==` may be anything
+    return _times(np.array([cell]))[0] if kind is np.datetime64 or kind is np.timedelta64 else cell
 
 
 def _times(column: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """What one row can do to each exact sum, whatever stands in it."""
 
 import contextlib
+import datetime
 import io
 import itertools
 import math
@@ -151,14 +152,51 @@ def test_one_odd_cell_does_not_change_what_others_say(plain, odd):
 
 
 def test_texts_that_no_reader_takes_for_numbers_stay_levels():
-    for text in ("1_000", "0x10", "1,5", "--3", "3 4", "a1", "infinite", "e5", "٣"):
+    for text in ("0x10", "1,5", "--3", "3 4", "a1", "infinite", "e5", "truth", " a"):
         assert cells.level_text(text) == text
+
+
+def test_texts_that_some_reader_takes_for_numbers_are_these():
+    """`pandas.read_json` reads all of them."""
+    for text, level in (("1_000", "1000"), ("٣", "3"), ("\u00a07\u00a0", "7"), ("tRUE ", "True"), ("\v1.50", "1.5")):
+        assert cells.level_text(text) == level
+
+
+def test_a_long_cell_takes_no_longer_than_reading_it():
+    """The square of its length took hours."""
+    assert cells.level_text("1" * 1_000_000 + "x") is None and math.isnan(cells.number("1" * 1_000_000))
+
+
+def test_cells_whose_classes_do_anything_raise_nothing():
+    class Meta(type):
+        def __eq__(cls, other):
+            raise RuntimeError("secret")
+
+        __hash__ = type.__hash__
+
+    class Cell(metaclass=Meta):
+        pass
+
+    class Date(datetime.date):
+        def isoformat(self):
+            return 7
+
+    class Number(float):
+        def __float__(self):
+            raise SystemExit("secret")
+
+    for odd in (Cell(), Date(2020, 1, 1), Number(3.0)):
+        (read_in,) = columns_of({"c": [1.0, odd]}, ["c"])[0].values()
+        assert cells.levels_of(read_in)[1] is None
+        assert math.isnan(cells.numbers_of(read_in)[1]) and math.isnan(cells.truths_of(read_in)[1])
 
 
 COLUMNS = {
     "zip codes": ["01234", "94103", "02139"],
     "prices": ["1.50", "2.00", "+2.25", "1e5", ".5", "7."],
     "truth values": ["TRUE", "FALSE", "true"],
+    "white space": ["1\t", "\t2", "3\v", "\f4.5"],
+    "any case": ["tRUE", "FaLSE", "True"],
     "with missing ones": ["1", "", "NA", "03", "inf"],
     "numbers of many digits": ["0.30000000000000004", "12345678901234567890123", "0.1"],
     "texts": ["a", "b", " a"],
