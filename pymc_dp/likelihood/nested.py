@@ -19,7 +19,9 @@ _LEAST = 0.2
 _ROUNDING = 1e-12
 
 
-def without_nested(message: Message, seen: Slope, sums: Sequence[Sequence[tuple[int, np.ndarray]]]) -> Message:
+def without_nested(
+    message: Message, seen: Slope, sums: Sequence[Sequence[tuple[int, np.ndarray]]]
+) -> Message:
     """What a likelihood says if nothing is known along directions that no record seems to see.
 
     Its maximum stays where it is; information is never more than it was.

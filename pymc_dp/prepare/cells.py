@@ -31,7 +31,9 @@ def _plain(cell: object) -> object:
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8")
     if isinstance(cell, str):
-        return _read(str.__str__(cell).rstrip("\0"))  # of a subclass, a plain one; NumPy leaves these zeros out
+        return _read(
+            str.__str__(cell).rstrip("\0")
+        )  # of a subclass, a plain one; NumPy leaves these zeros out
     if isinstance(cell, complex | np.complexfloating):
         return float(cell.real) if cell.imag == 0 else None
     return cell

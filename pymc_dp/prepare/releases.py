@@ -23,6 +23,12 @@ from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.rounding import round_up
 
+# Of delta, over exp(epsilon), for each column whose levels are found: accountants count it (1 + exp(epsilon))
+# times, and a ledger has a thousandth of delta for all of it (`privacy.budget.filters`), 250 columns.
+_LEVEL_SHARE = 2e-6
+# OpenDP reckons down to 2e-16.
+_LEAST_LEVEL_DELTA = 1e-15
+
 #: Parts into which a clip bound is divided: sums of rounded numbers are exact.
 GRID = 2**20
 #: Sensitivity of `moments`, in whole numbers, under both relations: section 2 of the proof.
@@ -132,10 +138,8 @@ class Target:
                     "use one with accounting='renyi', the default."
                 )
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
-        # Accountants count it (1 + exp(epsilon)) times, and have a thousandth of delta for it
-        # (`privacy.budget.filters`); OpenDP reckons down to 2e-16.
         warn_weak(epsilon, delta, None)
-        level_delta = max(1e-4 * worst_delta * math.exp(-worst_epsilon), 1e-15)
+        level_delta = max(_LEVEL_SHARE * worst_delta * math.exp(-worst_epsilon), _LEAST_LEVEL_DELTA)
         return cls(float(epsilon), float(delta), relation, level_delta)
 
     def __str__(self) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -307,3 +308,14 @@ def test_without_opendp(monkeypatch):
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     with pytest.raises(ImportError, match=r"pymc-dp\[prepare\]"):
         dp.Prepare({"x": "numeric"}, epsilon=1.0, delta=1e-6).fit({"x": [1.0, 2.0]})
+
+
+def test_columns_of_levels_leave_the_rest_of_a_ledger_to_others(tmp_path):
+    """Five columns took all excluded probability: the ledger was locked, and said that .9 remained."""
+    columns = {f"c{k}": np.arange(200) % 3 for k in range(8)}
+    ledger = dp.Ledger(tmp_path / "study.db", epsilon=1.0, delta=1e-6)
+    for _ in range(3):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", dp.errors.NoisySummaryWarning)
+            dp.Prepare(dict.fromkeys(columns, "category"), epsilon=0.1, ledger=ledger).fit(columns)
+    assert len(ledger.entries()) == 3 and 0.5 < ledger.remaining() < 0.95

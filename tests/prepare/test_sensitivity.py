@@ -158,7 +158,13 @@ def test_texts_that_no_reader_takes_for_numbers_stay_levels():
 
 def test_texts_that_some_reader_takes_for_numbers_are_these():
     """`pandas.read_json` reads all of them."""
-    for text, level in (("1_000", "1000"), ("٣", "3"), ("\u00a07\u00a0", "7"), ("tRUE ", "True"), ("\v1.50", "1.5")):
+    for text, level in (
+        ("1_000", "1000"),
+        ("٣", "3"),
+        ("\u00a07\u00a0", "7"),
+        ("tRUE ", "True"),
+        ("\v1.50", "1.5"),
+    ):
         assert cells.level_text(text) == level
 
 

@@ -193,3 +193,10 @@ def test_excluded_probability_has_a_budget():
 def test_bad_arguments(arguments, message):
     with pytest.raises(ValueError, match=message):
         PrivacyFilter(*arguments)
+
+
+def test_nothing_remains_where_too_much_was_excluded():
+    """A first request may take more than the rule knows; it said that the rest remained."""
+    rule = PrivacyFilter(1.0, 1e-6, "substitute")
+    assert rule.largest_mu([Cost(0.0, rule.capacity.excluded)]) > 0
+    assert rule.largest_mu([Cost(0.0, 1.01 * rule.capacity.excluded)]) == 0

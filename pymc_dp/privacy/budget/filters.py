@@ -114,7 +114,8 @@ class PrivacyFilter:
 
     def largest_mu(self, taken: Iterable[Cost]) -> float:
         """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
-        room = max(self.left(taken).amount, 0.0) / UP**2
+        left = self.left(taken)
+        room = max(left.amount, 0.0) / UP**2 if left.excluded >= 0 else 0.0
         return math.sqrt(room if self.order is None else 2 * room / self.order) / UP
 
 
