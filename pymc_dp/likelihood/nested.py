@@ -1,8 +1,8 @@
-"""Look-ups that are within another: schools' levels beside those of their classes, of which records see the sum.
+"""Look-ups within another: levels of schools beside those of their classes, of which records see the sum.
 
 ``a[school] + b[class]``, where a class is in one school, tells no more of a school than of its classes: along
-what is added to a school and taken from all its classes records say nothing. The graph does not show it, since
-codes are records'. A believed slope is zero in such a direction but for its errors; and what these do to a
+what is added to a school and taken from all its classes records say nothing. The graph does not show that:
+codes are of records. A believed slope is zero in such a direction but for its errors, and what these do to a
 score would be taken for what is told.
 """
 
@@ -53,7 +53,7 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     groups, or one that is 1 in a single place.
     """
     (sign, groups), (other, within) = fine, coarse
-    groups, within = groups[groups >= 0], within[within >= 0]
+    some_left, groups, within = bool((within < 0).any()), groups[groups >= 0], within[within >= 0]
     nothing = np.zeros((len(seen.mean), 0))
     if not 1 < len(within) < len(groups) or np.isin(groups, within).any():
         return nothing
@@ -61,12 +61,15 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     own, part = np.diag(seen.mean)[groups], np.maximum(np.diag(seen.mean)[within], 0.0)
     own = np.maximum(own, _LEAST * max(own.mean(), 1e-300))[:, None]
     both, noise = sign * other * seen.mean[beside], seen.variance[beside]
-    alike = ((both - own * part / max(part.sum(), 1e-300)) ** 2 / noise).sum()
+    alike = ((both - own * part / own.sum()) ** 2 / noise).sum()
     # Of each place in turn: what all others have beside zero, and it beside 1.
-    single = (both**2 / noise).sum(1, keepdims=True) + (own**2 - 2 * own * both) / noise
+    none = (both**2 / noise).sum(1, keepdims=True)
+    single = np.hstack([none + (own**2 - 2 * own * both) / noise, none if some_left else none[:, :0]])
+    chosen = single.argmin(1)
     if single.min(1).sum() >= alike:
         return nothing
     directions = np.zeros((len(seen.mean), len(within)))
     directions[within, np.arange(len(within))] = other
-    directions[groups, single.argmin(1)] = -sign
+    known = chosen < len(within)
+    directions[groups[known], chosen[known]] = -sign
     return directions

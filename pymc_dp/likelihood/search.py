@@ -21,12 +21,12 @@ from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
-from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
+from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.octaves import Counted
-from pymc_dp.likelihood.pinned import Pinned
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
+from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 
 # The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
@@ -174,7 +174,7 @@ class Search:
         source = self._measure.source
         self._slopes = Slopes(self._places, self._n, source.touched, counted)
         self._touched, self._information = self._slopes.touched, self._slopes.counted
-        self._about = self._information + self._held
+        self._about = self._information + self._pinned.information(self._information)
         self._sizes = Sizes(counted)
 
     def _count_again(self, share: float) -> None:
@@ -194,11 +194,6 @@ class Search:
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
             self._slopes.scale(factor)
-
-    @property
-    def _held(self) -> np.ndarray:
-        """Information about what no record sees."""
-        return self._pinned.information(self._information)
 
     def _metric(self) -> np.ndarray:
         about = self._about * (self._more if self._step < _CLOSE else 1.0)
@@ -229,7 +224,8 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and learn from them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
-        held, says = self._held, self._pinned.score(self._information, self._point)
+        held = self._pinned.information(self._information)
+        says = self._pinned.score(self._information, self._point)
         way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         best = wide_bounds(size) if self._learnt.wide else best

@@ -2,13 +2,14 @@
 
 Of ``a[school] + b[year]`` no record tells a number that is added to all of a and taken from all of b. Noise
 would: a slope that is zero in a direction has to be positive to be believed, and each round would say with it
-that the parameters are where it was. So nothing is said of such a direction. Where it has a coordinate that is
-of no look-up (an intercept), that one is left out. Of two look-ups none of a group is: what records tell of a
-group that is left out, the reference level, would be the little that is left of sums over all others, each
-behind its noise. There the mean of the smaller look-up is held where it is (`pinned.py`).
+that the parameters are where it was. So nothing is said of such a direction. Where it has a coordinate that
+is of no look-up (an intercept), that one is left out. Of two look-ups no group is: what records tell of one
+that is left out, a reference level, would be the little that is left of sums over all others, each behind its
+noise. There the mean of the smaller look-up is held where it is.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import null_space
@@ -17,7 +18,6 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
-from pymc_dp.likelihood.pinned import Pinned
 from pymc_dp.likelihood.points import UNBOUNDED
 
 # Entries of a direction below this part of its largest are rounding.
@@ -58,11 +58,54 @@ def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.nd
     return directions[like]
 
 
+class Pinned(NamedTuple):
+    """Means of look-ups, of which no record tells: held where they are, as if public records had said so.
+
+    Attributes
+    ----------
+    rows : ndarray, shape (k, p)
+        Each a mean of coordinates.
+    values : ndarray, shape (k,)
+    """
+
+    rows: np.ndarray
+    values: np.ndarray
+
+    @classmethod
+    def none(cls, size: int) -> "Pinned":
+        """Nothing is held."""
+        return cls(np.zeros((0, size)), np.zeros(0))
+
+    def in_units(self, unit: np.ndarray) -> "Pinned":
+        """The same of the coordinates over these numbers, shape (p,)."""
+        return self._replace(rows=self.rows * unit)
+
+    def information(self, records: np.ndarray) -> np.ndarray:
+        """Of the public records, shape (p, p): as much of each mean as records tell of its groups together.
+
+        Their number does not matter to what is found: along a direction that no record sees these alone
+        speak. A metric in which other directions are as well told as this one has rows for all groups.
+
+        Parameters
+        ----------
+        records : ndarray, shape (p, p)
+            What records tell.
+        """
+        return self.rows.T @ (self._told(records)[:, None] * self.rows)
+
+    def score(self, records: np.ndarray, point: np.ndarray) -> np.ndarray:
+        """What they say at a point, shape (p,)."""
+        return self.rows.T @ (self._told(records) * (self.values - self.rows @ point))
+
+    def _told(self, records: np.ndarray) -> np.ndarray:
+        return np.maximum((self.rows != 0) @ np.diag(records), 0.0)
+
+
 class SeenCoordinates:
     """Coordinates psi that tell all that records see of phi.
 
-    ``psi = T (phi[kept] + others phi[left]) + V g``, where T takes along each column of V, which no record sees,
-    so much away that the means that `pinned` holds are g.
+    ``psi = T (phi[kept] + others phi[left]) + V g``, where T takes so much away along each column of V, which
+    no record sees, that the means that `pinned` holds are g.
 
     Parameters
     ----------

@@ -137,7 +137,7 @@ class Slopes:
         ----------
         seen : Apart
         metric, held : ndarray, shape (p, p)
-            And the information about what no record sees (`pinned.py`).
+            And the information about what no record sees (`seen.py`).
         left : Efficiency
             What the clip leaves.
         largest : float

@@ -1,0 +1,87 @@
+"""Look-ups within another: whether a released slope shows it, and what is said of what no record sees."""
+
+import numpy as np
+import pytest
+
+from pymc_dp.likelihood.information import Slope
+from pymc_dp.likelihood.mixtures import Message
+from pymc_dp.likelihood.nested import without_nested
+
+#: Twelve groups, four others, and a scale.
+FINE, COARSE, P = np.arange(12), np.arange(12, 16), 17
+
+
+def sums(signs=(1, 1)):
+    return [[(signs[0], FINE), (signs[1], COARSE)], [(1, np.array([16]))]]
+
+
+def slope_of(of_group, noise, rng, signs=(1, 1)):
+    """Of 150 records a group, that are in these others: a code a record."""
+    rows = np.zeros((len(of_group), P))
+    rows[np.arange(len(of_group)), np.arange(len(of_group)) // 150] = signs[0]
+    rows[np.arange(len(of_group)), 12 + of_group] = signs[1]
+    rows[:, 16] = np.sqrt(2) * rng.normal(size=len(of_group))
+    whole, error = rows.T @ rows, noise * rng.normal(size=(P, P))
+    return whole, Slope(np.eye(P), whole + (error + error.T) / 2, np.full((P, P), noise**2 / 2))
+
+
+def message_of(whole, rng):
+    """As if noise had told something of all directions."""
+    root = rng.normal(size=(P, P))
+    information = whole + root @ root.T
+    return Message(information, information @ rng.normal(size=P))
+
+
+def directions(signs=(1, 1)):
+    found = np.zeros((P, 4))
+    found[COARSE, np.arange(4)] = signs[1]
+    found[FINE, FINE // 3] = -signs[0]
+    return found
+
+
+@pytest.mark.parametrize("signs", [(1, 1), (-1, 1)])
+def test_nothing_is_said_of_what_is_added_to_a_school_and_taken_from_its_classes(signs):
+    rng = np.random.default_rng(0)
+    nested = np.repeat(np.arange(12) // 3, 150)
+    whole, seen = slope_of(nested, 30.0, rng, signs)
+    message = message_of(whole, rng)
+    found = without_nested(message, seen, sums(signs))
+    np.testing.assert_allclose(found.information @ directions(signs), 0, atol=1e-7)
+    assert np.linalg.eigvalsh(message.information - found.information).min() > -1e-7
+    # What is told of all else stays: of classes and what they are in together.
+    together = np.eye(P)[FINE[:2]]
+    before = np.linalg.inv(together @ np.linalg.inv(message.information) @ together.T)
+    assert np.all(np.diag(together @ found.information @ together.T) >= np.diag(before) - 1e-7)
+    # The maximum is where it was.
+    np.testing.assert_allclose(
+        found.information @ np.linalg.solve(message.information, message.vector), found.vector
+    )
+
+
+@pytest.mark.parametrize("noise", [5.0, 60.0])
+def test_look_ups_that_cross_stay_as_they_were(noise):
+    rng = np.random.default_rng(1)
+    whole, seen = slope_of(rng.integers(0, 4, 1800), noise, rng)
+    message = message_of(whole, rng)
+    assert without_nested(message, seen, sums()) is message
+
+
+def test_how_often_noise_makes_the_one_look_like_the_other():
+    """With noise of a fifth of a group's records (150 x .3 / sqrt 2 each entry): of 400 never."""
+    rng = np.random.default_rng(2)
+    nested, wrong = np.repeat(np.arange(12) // 3, 150), [0, 0]
+    for _ in range(200):
+        for k, codes in enumerate((nested, rng.integers(0, 4, 1800))):
+            whole, seen = slope_of(codes, 45.0, rng)
+            message = Message(whole + np.eye(P), np.zeros(P))
+            wrong[k] += (without_nested(message, seen, sums()) is message) == (k == 0)
+    assert wrong == [0, 0]
+
+
+def test_coordinates_that_are_left_out_are_in_none():
+    rng = np.random.default_rng(3)
+    whole, seen = slope_of(np.repeat(np.arange(12) // 3, 150), 5.0, rng)
+    message = message_of(whole, rng)
+    some = [[(1, FINE), (1, np.append(-1, COARSE[1:]))]]
+    found = without_nested(message, seen, some)
+    np.testing.assert_allclose(found.information @ directions()[:, 1:], 0, atol=1e-7)
