@@ -74,7 +74,7 @@ class Slopes:
     expected : ndarray, shape (p, p)
         In the metric of the last round.
     seen : Slope
-        As released in it, of unclipped scores.
+        As released in it, of unclipped scores; before, what counts show.
     """
 
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
@@ -88,6 +88,7 @@ class Slopes:
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
         self._errors = np.hypot(_OF_COUNTS, off)
         self.counted = self.expected = places.information(counted.information, touched, n)
+        self.seen = Slope(np.eye(len(number)), self.counted, np.ones_like(self.counted))
         self._slope: Slope | None = None
         self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
         self._beside = 1.0

@@ -288,8 +288,9 @@ def test_nothing_is_said_of_a_direction_that_no_record_sees():
     assert sums @ information @ sums > 1.0
 
 
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_look_ups_that_cross_are_found():
-    """Of 30 by 20 groups; with one of them left out of eight releases three were off (up to 3.4), and all wider."""
+    """Of 30 by 20 groups; with one of them left out three of eight releases were off, and all were wider."""
     rng, n = np.random.default_rng(2), 20_000
     g, h = rng.integers(0, 30, n), rng.integers(0, 20, n)
     a, b = 0.3 * rng.normal(size=30), 1.2 * rng.normal(size=20)
