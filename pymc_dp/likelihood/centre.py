@@ -7,7 +7,11 @@ passes there are does not depend on their values.
 import math
 
 import numba
+import numpy as np
 
+# Beyond so many times its mean size among twins, a derivative by one predictor is no more times that than one
+# by another predictor.
+_ALONE = 10.0
 # Longest step of a pass, in units of the mean of the clipped differences over the mean of their factors.
 _LONGEST = 3.0
 #: A division by zero is infinite or not a number: an error would be about some record.
@@ -146,3 +150,39 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
         for a in range(len(centre)):
             centre[a] += steps[_TAKEN, a]
             steps[_BEFORE, a] = steps[_STEP, a]
+
+
+@compiled
+def hold_together(points, weights, own):
+    """Shorten derivatives, of points (k, number) and of a record (k,), that are large by one predictor alone.
+
+    Far from the parameters that by a scale grows with the square of the distance: a bound of the whole score
+    would leave nothing of that by a level, however far it is. Sizes are means over points, in which the
+    largest is not: the same for all of them, whichever is the record.
+    """
+    k, number = points.shape
+    sizes, times = np.zeros(k), np.zeros(k)
+    for a in range(k):
+        whole, total, largest, its = 0.0, 0.0, 0.0, 0.0
+        for j in range(number):
+            size = abs(points[a, j])
+            whole += weights[j]
+            total += weights[j] * size
+            if weights[j] > 0 and size > largest:
+                largest, its = size, weights[j]
+        sizes[a] = (total - its * largest) / (whole - its) if whole > its else 0.0
+    for j in range(number + 1):
+        first, second = 0, -1
+        for a in range(k):
+            value = own[a] if j == number else points[a, j]
+            times[a] = abs(value) / sizes[a] if sizes[a] > 0 else 0.0
+            if a > 0 and times[a] > times[first]:
+                first, second = a, first
+            elif a > 0 and (second < 0 or times[a] > times[second]):
+                second = a
+        most = max(_ALONE, times[second])
+        if times[first] > most:
+            if j == number:
+                own[first] *= most / times[first]
+            else:
+                points[first, j] *= most / times[first]

@@ -11,6 +11,7 @@ from pymc_dp.likelihood.centre import (
     find_factors,
     find_largest,
     find_squares,
+    hold_together,
     length_of,
     set_all,
     subtract,
@@ -28,7 +29,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: 9e50ddea47674185 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: f88e9e8ba0ed7948 (centre.py, unit_bounds.py).
 # Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
 SCORE_GRID = 2**20
 ROOT_GRID = 2**12
@@ -173,13 +174,13 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     p = rows.shape[2]
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
     left = np.zeros((k, k)) if several else gram
-    centre, d, mean, mine, vector = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(p)
+    centre, d, mean, mine, record = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
     # Of the unit's records so far, in integers: their scores' sum; their slopes', as a matrix where there are
     # many; its squared norm; and the trace's.
-    before, matrix = np.zeros(p), np.zeros((p, p))
+    before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
         of_score, of_slope, of_extra = 0.0, 0.0, 0.0
@@ -194,7 +195,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                         product += rows[a, row, e] * rows[b, row, e]
                     gram[a, b] = gram[b, a] = product
                     finite &= math.isfinite(product)
-                finite &= math.isfinite(own[i, a])
+                record[a] = own[i, a]
+                finite &= math.isfinite(record[a])
                 for j in range(number):
                     group[a, j] = points[j, i, a]
                     finite &= math.isfinite(group[a, j])
@@ -203,8 +205,9 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 finite &= math.isfinite(given[j]) and given[j] >= 0
             if not finite:
                 continue
-            # What the records before left of the bounds.
-            if several:
+            if leaves[i] and k > 1:
+                hold_together(group, given, record)
+            if several:  # what the records before left of the bounds
                 stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID
                 find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
@@ -230,7 +233,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             # Squared lengths that are nearly zero may be rounded to less.
             variance = max(sum_weighted(given, squares), 0.0)
             for a in range(k):
-                d[a] = own[i, a] - centre[a]
+                d[a] = record[a] - centre[a]
             length = length_of(d, left)
             factor = 1.0 if length <= clip else clip / length
             for a in range(k):
@@ -271,8 +274,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             # The slope: k vectors of integers, whose outer products add up to it.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID
             extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
-            fits = False
-            added = 0.0
+            fits, added = False, 0.0
             for _ in range(64):
                 for b in range(k):
                     for e in range(p):
@@ -288,14 +290,12 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 if fits and of_slope + added + whole * whole <= float(SLOPE_GRID) * float(SLOPE_GRID):
                     break
                 fits = False
-                scale *= 0.98
-                extra = np.floor(extra * 0.96)
+                scale, extra = scale * 0.98, np.floor(extra * 0.96)
             if not fits:
                 for b in range(k):
                     set_all(vectors[i * k + b], 0.0)
                 continue
-            of_slope += added
-            of_extra += extra
+            of_slope, of_extra = of_slope + added, of_extra + extra
             if i * k + k - folded > p and i + 1 < first[unit + 1]:
                 fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k

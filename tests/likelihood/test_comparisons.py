@@ -2,6 +2,7 @@
 
 import hashlib
 import inspect
+import math
 import re
 from functools import cache
 from itertools import product
@@ -12,6 +13,7 @@ import pytest
 from scipy import optimize, special, stats
 
 from pymc_dp.likelihood import comparisons
+from pymc_dp.likelihood.centre import hold_together
 from pymc_dp.likelihood.comparisons import (
     SCORE_GRID,
     SLOPE_GRID,
@@ -177,6 +179,12 @@ def test_sums_are_exact_in_any_order_and_chunks():
 
 def by_hand(own, group, weights, rows, bounds):
     """One record's score, slope and variance, the centre by an optimizer instead of passes."""
+    if weights is None:
+        sizes = np.sort(np.abs(group), 0)[:-1].mean(0)
+        times = np.abs(np.vstack([group, own])) / sizes
+        most = np.maximum(10, np.sort(times, 1)[:, -2:-1])
+        *group, own = np.vstack([group, own]) * np.minimum(1, most / times)
+        group = np.array(group)
     given, weights = weights, np.full(len(group), 1 / len(group)) if weights is None else weights
     u, mine = group @ rows, own @ rows
 
@@ -482,6 +490,41 @@ def test_the_slope_is_the_derivative_of_the_mean_score(family, clip):
 
 
 # what is compiled
+
+
+def test_a_record_that_is_far_away_pulls_its_level():
+    """Of a normal outcome the derivative by the scale is nearly all of it: a level had 9% of the bound."""
+    random = np.random.default_rng(8)
+    r = np.append(15.0, random.normal(size=64))
+    group = np.stack([r, r**2 - 1], axis=1)[:, None]
+    rows = np.diag([1.0, math.sqrt(0.5)])[:, None]
+    scores, _ = alone(group[0], group, None, rows, Bounds(1.5, 100.0))
+    assert scores[0, 0] > 0.7 * SCORE_GRID
+    held = group[:, 0].T.copy()
+    hold_together(held, np.full(65, 1 / 65), group[0, 0].copy())
+    np.testing.assert_array_equal(held[:, 1:], group[1:, 0].T)  # no twin is touched
+    assert held[0, 0] == 15 and held[1, 0] < 0.1 * group[0, 0, 1]
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_what_is_held_together_does_not_depend_on_which_is_the_record(k):
+    """So that scores of a group still add up to zero; and a derivative that is rarely there stays."""
+    random = np.random.default_rng(9)
+    points = random.standard_cauchy(size=(k, 12))
+    points[:, 3], points[0, 7] = 0.0, 300.0
+    weights = np.where(np.arange(12) == 5, 0.0, 1 / 11)
+    for j in range(12):
+        moved, own = points.copy(), points[:, j].copy()
+        hold_together(moved, weights, own)
+        np.testing.assert_array_equal(own, moved[:, j])
+        order = random.permutation(12)
+        again = points[:, order].copy()
+        hold_together(again, weights[order], points[:, j].copy())
+        np.testing.assert_allclose(again, moved[:, order], rtol=1e-12)
+    assert not np.array_equal(moved, points) and np.all(np.abs(moved) <= np.abs(points))
+    rare = np.where(np.arange(12) == 7, 1.0, -0.01) * np.ones((k, 1))
+    hold_together(moved := rare.copy(), np.full(12, 1 / 12), rare[:, 7].copy())
+    np.testing.assert_array_equal(moved, rare)
 
 
 @pytest.mark.parametrize(
