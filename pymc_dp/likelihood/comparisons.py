@@ -178,8 +178,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
-    # Of the unit's records so far, in integers: their scores' sum; their slopes', as a matrix where there are
-    # many; its squared norm; and the trace's.
+    # Of the unit's records so far, in integers: sums of scores and slopes, their squared norms, the trace's.
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
@@ -295,7 +294,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 for b in range(k):
                     set_all(vectors[i * k + b], 0.0)
                 continue
-            of_slope, of_extra = of_slope + added, of_extra + extra
+            of_slope += added
+            of_extra += extra
             if i * k + k - folded > p and i + 1 < first[unit + 1]:
                 fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k
