@@ -152,7 +152,7 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
             steps[_BEFORE, a] = steps[_STEP, a]
 
 
-@compiled
+@_summed
 def hold_together(points, weights, own):
     """Shorten derivatives, of points (k, number) and of a record (k,), that are large by one predictor alone.
 
@@ -161,6 +161,15 @@ def hold_together(points, weights, own):
     largest is not: the same for all of them, whichever is the record.
     """
     k, number = points.shape
+    alone = False
+    for a in range(k if k > 1 else 0):
+        total, largest, heaviest = 0.0, abs(own[a]), 0.0
+        for j in range(number):
+            total += weights[j] * abs(points[a, j])
+            largest, heaviest = max(largest, abs(points[a, j])), max(heaviest, weights[j])
+        alone |= largest * (1 / _ALONE + heaviest) > total  # or the largest is no more than its size below
+    if not alone:
+        return
     sizes, times = np.zeros(k), np.zeros(k)
     for a in range(k):
         whole, total, largest, its = 0.0, 0.0, 0.0, 0.0
