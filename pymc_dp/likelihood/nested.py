@@ -9,6 +9,7 @@ score would be taken for what is told.
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import logsumexp
 
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Message
@@ -50,7 +51,7 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
 
     A group with n records, of which a part q_h is in group h of the other look-up, has n beside itself and
     ``n q_h`` beside that. It is asked which q is likelier, given the noise: one that is the same for all
-    groups, or one that is 1 in a single place.
+    groups, or for each of them one that is 1 in a single place, which may be any.
     """
     (sign, groups), (other, within) = fine, coarse
     some_left, groups, within = bool((within < 0).any()), groups[groups >= 0], within[within >= 0]
@@ -61,13 +62,17 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     own, part = np.diag(seen.mean)[groups], np.maximum(np.diag(seen.mean)[within], 0.0)
     own = np.maximum(own, _LEAST * max(own.mean(), 1e-300))[:, None]
     both, noise = sign * other * seen.mean[beside], seen.variance[beside]
-    alike = ((both - own * part / own.sum()) ** 2 / noise).sum()
-    # Of each place in turn: what all others have beside zero, and it beside 1.
-    none = (both**2 / noise).sum(1, keepdims=True)
-    single = np.hstack([none + (own**2 - 2 * own * both) / noise, none if some_left else none[:, :0]])
-    chosen = single.argmin(1)
-    if single.min(1).sum() >= alike:
+    parts = part / own.sum()
+    alike = 0.5 * ((both - own * parts) ** 2 / noise).sum()
+    # Of each place in turn: what all others have beside zero, and it beside 1; and of none of them.
+    none = 0.5 * (both**2 / noise).sum(1, keepdims=True)
+    each = np.hstack([none + (0.5 * own**2 - own * both) / noise, none])
+    chances = np.append(parts, max(1 - parts.sum(), 0.0) if some_left else 0.0)
+    with np.errstate(divide="ignore"):
+        single = -logsumexp(np.log(chances) - each, axis=1).sum()
+    if single >= alike:
         return nothing
+    chosen = np.where(chances > 0, each, np.inf).argmin(1)
     directions = np.zeros((len(seen.mean), len(within)))
     directions[within, np.arange(len(within))] = other
     known = chosen < len(within)
