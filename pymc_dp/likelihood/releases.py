@@ -76,7 +76,7 @@ def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
     if unknown and never:
         return (
             f"{found}. If that is so because the event was seen, the posterior is WRONG: outcomes of "
-            f"{', '.join(never)} cannot be compared in intervals (docs/likelihood)."
+            f"{', '.join(never)} cannot be compared in intervals (docs/outcomes)."
         )
     if unknown:
         return (

@@ -28,7 +28,7 @@ _RIGHT_IF = (
     "decided by the outcome of its own row, as the time until the event as an exposure is. By "
     "outcomes of the person's earlier rows it may, if rows stand in the order of time and persons have no "
     "effects of their own; and by outcomes of observed variables that are defined before its own "
-    "(docs/likelihood, limits)."
+    "(docs/accuracy, models that are wrong)."
 )
 
 
