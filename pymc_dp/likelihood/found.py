@@ -30,7 +30,7 @@ class Found(NamedTuple):
         What they would tell at least: what they tell the message, times what the noise and the clips of the
         last round take of usual scores, which are public numbers.
     one_sided : ndarray, shape (p,)
-        1 for coordinates of which farther ones are as likely as those that the message is about, else 0.
+        A direction in which farther parameters are as likely as those that the message is about; or zeros.
     """
 
     point: np.ndarray

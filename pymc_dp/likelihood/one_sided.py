@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import Round
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 
 # Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0
@@ -30,13 +30,13 @@ class OneSided(NamedTuple):
     Attributes
     ----------
     message : Message
-        As wide as what falls leaves it.
-    unbounded : ndarray, shape (p,)
-        1 for the coordinates that are, else 0.
+        As wide, along the way, as what falls leaves it.
+    way : ndarray, shape (p,)
+        From the start, of length 1, if farther parameters are as likely; else zeros.
     """
 
     message: Message
-    unbounded: np.ndarray
+    way: np.ndarray
 
     @classmethod
     def nowhere(cls, message: Message) -> "OneSided":
@@ -45,7 +45,7 @@ class OneSided(NamedTuple):
 
 
 def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) -> OneSided:
-    """Make a likelihood wider where what records tell falls along the way of a coordinate.
+    """Make a likelihood wider where what records tell falls along the way.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
 
     Notes
     -----
-    Let u be the distance of a coordinate from its start, the last round be at t, and information
+    Let u be the distance along the way from the start to the mean, the last round be at t, and information
     fall like ``exp(-rho u)``, as the slopes J of all rounds show it. The score at t of parameters at u is not
     ``J (u - t)``, but ``J (1 - exp(-rho (u - t))) / rho``: at most ``J / rho``, however far they are. With
     that in its place the likelihood of u is ``exp(-lambda g(u)^2 / 2)``, flat far out. The variance is that
@@ -65,71 +65,53 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
 
     **Privacy.** Post-processing.
     """
-    if not message.information.any():
-        return OneSided.nowhere(message)
-    covariance = inverse(prior.precision + message.information)
+    known = prior.precision + message.information
+    covariance = inverse(known)
     mean = covariance @ (prior.precision @ prior.mean + message.vector)
-    before, variances = np.diag(inverse(prior.precision)), np.diag(covariance)
-    unbounded, found, falls = np.zeros(len(mean)), message, _falls(rounds)
-    for k, away in enumerate(np.sign(mean - rounds[0].point)):
-        of_prior, known = _Normal(away * prior.mean[k], before[k]), _Normal(away * mean[k], variances[k])
-        law = _law(away * falls[k], away * rounds[-1].point[k], of_prior, known)
-        found, unbounded[k] = _wider(found, prior, mean, k, law.variance), law.is_open
-    return OneSided(found, unbounded)
-
-
-class _Normal(NamedTuple):
-    mean: float
-    variance: float
-
-
-class _Law(NamedTuple):
-    variance: float
-    is_open: bool
-
-
-def _law(falls: float, last: float, prior: _Normal, known: _Normal) -> _Law:
-    """Variance of a coordinate around the known mean; and whether it is bounded on one side."""
-    told = 1 / known.variance - 1 / prior.variance
+    way = mean - rounds[0].point
+    length = float(np.linalg.norm(way))
+    if not (message.information.any() and length > 0):
+        return OneSided.nowhere(message)
+    way /= length
+    variance, before = float(way @ covariance @ way), float(way @ inverse(prior.precision) @ way)
+    middle, told = float(way @ prior.mean), 1 / variance - 1 / before
+    falls = _falls(rounds, way)
     if not (falls > 0 and told > 0):
-        return _Law(known.variance, False)
-    says = (known.mean / known.variance - prior.mean / prior.variance) / told - last
+        return OneSided.nowhere(message)
+    u, last = float(way @ mean), float(way @ rounds[-1].point)
+    says = (u / variance - middle / before) / told - last
     far = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
-    points = np.sort(np.concatenate([one.mean + np.sqrt(one.variance) * far for one in (prior, known)]))
+    points = np.sort(np.append(middle + np.sqrt(before) * far, u + np.sqrt(variance) * far))
     apart = -np.expm1(np.minimum(-falls * (points - last), _STEEPEST)) / falls - says
-    density = -0.5 * (points - prior.mean) ** 2 / prior.variance - 0.5 * told * apart**2
+    density = -0.5 * (points - middle) ** 2 / before - 0.5 * told * apart**2
     weights = np.gradient(points) * np.exp(density - density.max())
-    variance = float(weights @ (points - known.mean) ** 2 / weights.sum())
-    return _Law(variance, 0.5 * told * max(1 / falls - says, 0.0) ** 2 < _OPEN)
+    more = float(weights @ (points - u) ** 2 / weights.sum()) - variance
+    is_open = 0.5 * told * max(1 / falls - says, 0.0) ** 2 < _OPEN
+    if more > 0:
+        less = message.information - np.outer(way, way) * more / (variance * (variance + more))
+        values, vectors = np.linalg.eigh(symmetric(less))
+        information = (vectors * np.maximum(values, 0.0)) @ vectors.T
+        vector = (information + prior.precision) @ mean - prior.precision @ prior.mean
+        message = Message(information, vector)
+    return OneSided(message, way) if is_open else OneSided.nowhere(message)
 
 
-def _wider(message: Message, prior: Normal, mean: np.ndarray, k: int, variance: float) -> Message:
-    """A likelihood with at least this posterior variance of a coordinate, and the same mean."""
-    now = float(inverse(prior.precision + message.information)[k, k])
-    if variance <= now:
-        return message
-    less = message.information.copy()
-    less[k, k] -= (variance - now) / (now * variance)
-    values, vectors = np.linalg.eigh(less)
-    information = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    return Message(information, (information + prior.precision) @ mean - prior.precision @ prior.mean)
-
-
-def _falls(rounds: Sequence[Round]) -> np.ndarray:
-    """Rho of each coordinate: how fast the logarithm of its information falls, by least squares; shape (p,).
+def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
+    """Rho: how fast the logarithm of the information falls along the way, by least squares.
 
     What noise hides of a slope is positive, and the larger the more noise there is: it would fall from round
     to round, at one place. So rounds count that know it.
     """
-    places = np.array([one.point for one in rounds])
-    told, errors = np.array([_logarithms(one) for one in rounds]).swapaxes(0, 1)
-    weights = np.maximum(1 / (errors**2 + _BENT**2) - 1 / (_HIDDEN**2 + _BENT**2), 0.0)
-    away = places - (weights * places).sum(0) / np.maximum(weights.sum(0), 1e-300)
-    return -(weights * away * told).sum(0) / ((weights * away**2).sum(0) + _FASTEST**-2)
+    places = np.array([way @ one.point for one in rounds])
+    known = np.array([_logarithm(one, way) for one in rounds])
+    weights = np.maximum(1 / (known[:, 1] ** 2 + _BENT**2) - 1 / (_HIDDEN**2 + _BENT**2), 0.0)
+    away = places - weights @ places / max(weights.sum(), 1e-300)
+    return -float(weights * away @ known[:, 0]) / (float(weights @ away**2) + _FASTEST**-2)
 
 
-def _logarithms(one: Round) -> tuple[np.ndarray, np.ndarray]:
-    """Of what is told of each coordinate: means and deviations, over draws of the slope, of logarithms."""
-    told = np.log(np.maximum(((one.back @ one.slopes) * one.back).sum(2), 1e-300))
-    mean = one.weights @ told
-    return mean, np.sqrt(one.weights @ (told - mean) ** 2)
+def _logarithm(one: Round, way: np.ndarray) -> tuple[float, float]:
+    """Mean and standard deviation, over draws of the slope, of the logarithm of what a round tells."""
+    along = one.back.T @ way
+    told = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
+    mean = float(one.weights @ told)
+    return mean, float(np.sqrt(one.weights @ (told - mean) ** 2))

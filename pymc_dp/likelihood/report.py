@@ -143,6 +143,8 @@ _AS_GOOD = 1.25
 _LITTLE = 0.7
 # One of which records tell next to nothing: more than this is left of the prior's standard deviation.
 _NOTHING = 0.95
+# A direction is that of the coordinates that change by more than this part of the one that changes most.
+_ALONG = 0.3
 # Of all parameters, where many bounds are unknown and outcomes are not compared in intervals.
 _IN_DOUBT = "in doubt: see Censoring"
 
@@ -176,7 +178,8 @@ def judge(
     # A slope whose records are clipped more than usual ones seems smaller than it is.
     without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
-    open_ = found.one_sided > 0
+    along = np.abs(found.one_sided) / before
+    open_ = along > _ALONG * max(along.max(), math.ulp(0.0))
     verdicts: dict[str, Verdict] = {}
     for label, one, other, first, unbounded in zip(labels, private, without, before, open_, strict=True):
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)

@@ -125,7 +125,7 @@ class Search:
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.wide = math.isinf(self._mu)
         self._round(_ALL * self._measure.left, last=True)
-        (message, unbounded), unit = self._learnt.result(self._share), self._unit
+        (message, way), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         if not self._learnt.wide:
             seen = self._slopes.seen.seen_in(np.diag(1 / unit))
@@ -133,7 +133,7 @@ class Search:
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._more * self._information / np.outer(slopes, slopes)
         least = max(self._taken, 1.0) * message.information
-        return Found(point, message, self.rounds, self.shares, information, least, unbounded)
+        return Found(point, message, self.rounds, self.shares, information, least, unit * way)
 
     @property
     def rounds(self) -> list[Round]:
