@@ -99,7 +99,7 @@ class Scales(NamedTuple):
         """
         looked_at = _WIDEST * (self.counts.size + len(lookups) * OCTAVES)
         # Noise alone stands out anywhere with this probability at most.
-        by_chance = 1e-3
+        by_chance = 1e-5
         visible = float(ndtri(1 - by_chance / looked_at))
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
