@@ -16,6 +16,8 @@ _RIDGE = 1e-11
 _PART = 0.95
 # Two-sided quantile of a normal number for that part.
 _OF_PART = 1.96
+# Standard deviation of a constant, over its size: a reference level of zero.
+_OF_CONSTANTS = 1e-7
 # Standard deviation where a prior has none.
 _UNKNOWN = 100.0
 # The least and the most that is taken for one.
@@ -54,6 +56,8 @@ class Normal(NamedTuple):
             spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
         middle = np.where(np.isfinite(middle), middle, otherwise)
         spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
+        constant = (draws == middle).all(axis=0)
+        spread = np.where(constant, _OF_CONSTANTS * np.maximum(np.abs(middle), 1.0), spread)
         # Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that
         # are further than all others together.
         furthest = 3.0

@@ -16,6 +16,8 @@ from pymc_dp.likelihood.mixtures import Message
 
 # A group's own information is at least this part of the mean of all.
 _LEAST = 0.2
+# Of a group's records in a single place: shares that are no nesting, each as likely.
+_SHARES = 0.0, 0.2, 0.4, 0.6
 # A direction's information is zero below this part of the largest.
 _ROUNDING = 1e-12
 
@@ -50,8 +52,8 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     """Directions, shape (p, groups of `coarse`), if each group of `fine` is in one of these; else (p, 0).
 
     A group with n records, of which a part q_h is in group h of the other look-up, has n beside itself and
-    ``n q_h`` beside that. It is asked which q is likelier, given the noise: one that is the same for all
-    groups, or for each of them one that is 1 in a single place, which may be any.
+    ``n q_h`` beside that. It is asked how likely it is, given the noise, that all of a group is in one place,
+    which may be any: beside shares of less that are there, and else where groups are on average.
     """
     (sign, groups), (other, within) = fine, coarse
     some_left, groups, within = bool((within < 0).any()), groups[groups >= 0], within[within >= 0]
@@ -63,18 +65,23 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     own = np.maximum(own, _LEAST * max(own.mean(), 1e-300))[:, None]
     both, noise = sign * other * seen.mean[beside], seen.variance[beside]
     parts = part / own.sum()
-    alike = 0.5 * ((both - own * parts) ** 2 / noise).sum()
-    # Of each place in turn: what all others have beside zero, and it beside 1; and of none of them.
-    none = 0.5 * (both**2 / noise).sum(1, keepdims=True)
-    each = np.hstack([none + (0.5 * own**2 - own * both) / noise, none])
     chances = np.append(parts, max(1 - parts.sum(), 0.0) if some_left else 0.0)
+
+    def each(share: float) -> np.ndarray:
+        """Minus log-likelihoods of each group's place, or of none, with this share of its records there."""
+        rest, there = both - (1 - share) * own * parts, share * own
+        none = 0.5 * (rest**2 / noise).sum(1, keepdims=True)
+        return np.hstack([none + (0.5 * there**2 - there * rest) / noise, none])
+
     with np.errstate(divide="ignore"):
-        single = -logsumexp(np.log(chances) - each, axis=1).sum()
-    if single >= alike:
+        known = [logsumexp(np.log(chances) - each(share), axis=1).sum() for share in (*_SHARES, 1.0)]
+    if known[-1] < logsumexp(known[:-1]) - np.log(len(_SHARES)):
         return nothing
-    chosen = np.where(chances > 0, each, np.inf).argmin(1)
+    chosen = np.where(chances > 0, each(1.0), np.inf).argmin(1)
+    if len(np.unique(chosen[chosen < len(within)])) < len(within):
+        return nothing  # a group in which no other is: where one has nearly all records all are in it, nearly
     directions = np.zeros((len(seen.mean), len(within)))
     directions[within, np.arange(len(within))] = other
-    known = chosen < len(within)
-    directions[groups[known], chosen[known]] = -sign
+    told = chosen < len(within)
+    directions[groups[told], chosen[told]] = -sign
     return directions

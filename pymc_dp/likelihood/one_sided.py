@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import Round
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.groups import RIDGE
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 
 # Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0
@@ -18,6 +19,8 @@ _FASTEST = 2.0
 _BENT, _HIDDEN = 0.15, 0.5
 # Less than this of the logarithm of the likelihood between the nearest and the farthest: two standard errors.
 _OPEN = 2.0
+# Part of the information along the way that is taken at most.
+_MOST_TAKEN = 0.99
 # Nearer than the last place, information is at most e to this power times what it is there.
 _STEEPEST = 20.0
 # Standard deviations that are looked at, of the prior and of what is known, each in so many points.
@@ -88,8 +91,9 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
     more = float(weights @ (points - u) ** 2 / weights.sum()) - variance
     is_open = 0.5 * told * max(1 / falls - says, 0.0) ** 2 < _OPEN
     if more > 0:
-        less = message.information - np.outer(way, way) * more / (variance * (variance + more))
-        values, vectors = np.linalg.eigh(symmetric(less))
+        alone = float(way @ inverse(message.information + RIDGE * prior.precision) @ way)
+        taken = min(more / (variance * (variance + more)), _MOST_TAKEN / alone)  # what is left is positive
+        values, vectors = np.linalg.eigh(message.information - taken * np.outer(way, way))
         information = (vectors * np.maximum(values, 0.0)) @ vectors.T
         vector = (information + prior.precision) @ mean - prior.precision @ prior.mean
         message = Message(information, vector)

@@ -265,7 +265,7 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope - held
         if not self._learnt.wide:
             self._more = more_than_usual(self._share, best.clip, size, self._rank)
-        self._about = self._shrunk(left)
+        self._about = self._shrunk(left) + self._pinned.information(self._information) - held
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
         """The point, shape (1, p), or points around it where parameters may be, (q, p)."""

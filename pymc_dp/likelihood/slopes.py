@@ -25,6 +25,8 @@ _ALIKE = 0.04
 # short one all of it counts twice, in a longer one less: entries are taken for independent, but where
 # signals are strong, slopes are off in one direction, that of the parameters.
 _ENTRIES_OF = 3.0
+# Of their mean diagonal, added to draws: of a group that is empty they may be singular.
+_RIDGE = 1e-7
 # A correlation of scores of which nothing is known.
 _ANY = 0.5
 # The same of what all groups have in common beside the diagonal.
@@ -171,6 +173,7 @@ class Slopes:
         largest += float(np.trace(known))
         drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
+        drawn += _RIDGE * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
         return Drawn(with_common_factors(drawn, common), np.linalg.slogdet(drawn)[1])
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:

@@ -67,12 +67,12 @@ def test_look_ups_that_cross_stay_as_they_were(noise):
 
 
 def test_how_often_noise_makes_the_one_look_like_the_other():
-    """With noise of a fifth of a group's records (150 x .3 / sqrt 2 each entry): of 400 never."""
+    """With noise of a tenth of a group's records (20 / sqrt 2 each entry): of 400 never."""
     rng = np.random.default_rng(2)
     nested, wrong = np.repeat(np.arange(12) // 3, 150), [0, 0]
     for _ in range(200):
         for k, codes in enumerate((nested, rng.integers(0, 4, 1800))):
-            whole, seen = slope_of(codes, 45.0, rng)
+            whole, seen = slope_of(codes, 20.0, rng)
             message = Message(whole + np.eye(P), np.zeros(P))
             wrong[k] += (without_nested(message, seen, sums()) is message) == (k == 0)
     assert wrong == [0, 0]
