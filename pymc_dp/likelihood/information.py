@@ -180,8 +180,7 @@ def _chains(
     number = _number(len(seen))
     rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
     values, vectors = np.linalg.eigh(seen * together)
-    start = (vectors * np.maximum(values, least)) @ vectors.T * together
-    # Without the zeros it was positive definite.
+    start = (vectors * np.maximum(values, least)) @ vectors.T * together  # with the zeros, less positive
     while np.linalg.eigvalsh(start)[0] < 0.1 * least and np.abs(np.tril(start, -1)).max() > _RIDGE * least:
         start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
     start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
