@@ -89,6 +89,15 @@ def test_what_does_not_fall_stays_as_it_is():
     assert widen_one_sided(rounds, nothing, PRIOR).message is nothing
 
 
+def test_a_wider_likelihood_is_one():
+    """A part of the information that is larger than what there is left a slope without an end."""
+    rounds, _, slope = way(FALLS, 300.0, 7.0)
+    information = 9 * np.array([[1.0, -0.99], [-0.99, 1.0]])
+    found = widen_one_sided(rounds, Message(information, information @ [1.5 + 7.0 / slope, 0.3]), PRIOR)
+    least = np.linalg.eigvalsh(found.message.information)[0]
+    assert 1e-4 < least < 0.5 * np.linalg.eigvalsh(information)[0]
+
+
 def intercept_and_slope(y, x):
     with pm.Model() as model:
         pm.Bernoulli("y", logit_p=pm.Normal("a", 0, 2.5) + pm.Normal("b", 0, 2.5) * x, observed=y)

@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytest
 
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.model import RecordModel
@@ -23,3 +24,12 @@ def test_a_flat_prior_is_as_wide_as_its_kind_and_leaves_the_others(location, sca
         pm.StudentT("y", 4, mu=location(), sigma=scale(), observed=np.linspace(-1, 1, 30))
     prior = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.zeros(2))
     np.testing.assert_allclose(np.sqrt(np.diag(np.linalg.inv(prior.precision))), spreads, rtol=0.1)
+
+
+def test_a_reference_level_of_zero_is_a_constant():
+    """It had a standard deviation of 100, and with it every level of its look-up; nothing was found."""
+    draws = np.column_stack([np.zeros(200), np.full(200, 3.0), np.random.default_rng(0).normal(size=200)])
+    prior = Normal.like(draws, np.zeros(3))
+    deviations = 1 / np.sqrt(np.diag(prior.precision))
+    np.testing.assert_allclose(deviations, [1e-7, 3e-7, 1.0], rtol=0.2)
+    np.testing.assert_array_equal(prior.mean[:2], [0.0, 3.0])
