@@ -338,6 +338,17 @@ def test_groups_show_together_how_they_go_with_a_covariate():
     assert none.learn(before, here, touched, 0.5)[0].mean[0, 40] == 0.0
 
 
+def test_a_covariate_that_few_records_have_goes_with_all_groups_by_its_part_at_most():
+    """A mark of 5%: where it could be half of all groups' levels its slope was drawn 80 times too large."""
+    size, noise = 41, 150.0
+    touched = np.r_[np.full(40, 50.0), 100.0]
+    seen_here = Slope(np.eye(size), np.diag(touched), np.full((size, size), noise**2 / 2))
+    before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 10.0))
+    alike = Alike([np.arange(40)[:, None]], [], size, NO_WEIGHT)
+    _, (unknown,) = alike.learn(before, seen_here, touched, 0.5)
+    assert unknown.deviations[0, 0] / touched[0] < 0.5 * 2 * 100 / 2_000
+
+
 def test_what_groups_have_in_common_is_drawn_as_one_number():
     """Chains and rejection alike; the control has the same variances, entry by entry."""
     seen_here = np.diag([9.0, 9.0, 9.0, 40.0])
