@@ -156,18 +156,19 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
 def hold_together(points, weights, own):
     """Shorten derivatives, of points (k, number) and of a record (k,), that are large by one predictor alone.
 
-    Far from the parameters that by a scale grows with the square of the distance: a bound of the whole score
-    would leave nothing of that by a level, however far it is. Sizes are means over points, in which the
-    largest is not: the same for all of them, whichever is the record.
+    Far from the parameters the derivative by a scale grows with the square of the distance, and the one by a
+    level with the distance. A bound of the whole score would then leave nothing of the level. Derivatives are
+    measured by their means over the points without the largest, which are the same whichever point is the
+    record's.
     """
     k, number = points.shape
-    alone = False
-    for a in range(k if k > 1 else 0):
+    alone = False  # whether a derivative may be that large: what follows is slow
+    for a in range(k):
         total, largest, heaviest = 0.0, abs(own[a]), 0.0
         for j in range(number):
             total += weights[j] * abs(points[a, j])
             largest, heaviest = max(largest, abs(points[a, j])), max(heaviest, weights[j])
-        alone |= largest * (1 / _ALONE + heaviest) > total  # or the largest is no more than its size below
+        alone |= largest * (1 / _ALONE + heaviest) > total
     if not alone:
         return
     sizes, times = np.zeros(k), np.zeros(k)

@@ -29,7 +29,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: 3581032b10af29da (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: 1026044dca40c0ec (centre.py, unit_bounds.py).
 # Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
 SCORE_GRID = 2**20
 ROOT_GRID = 2**12

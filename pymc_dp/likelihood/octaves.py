@@ -19,9 +19,9 @@ LOWEST = 40
 #: Relative error of an information that comes from octaves, where there is no noise.
 OF_OCTAVES = 0.15
 # The most octaves that are looked at together.
+_WIDEST = 4
 # Sum of the weights of twins of which none is at risk: nothing is divided by it.
 _LEAST_WEIGHT = 1e-300
-_WIDEST = 4
 # Octaves so far beside what stands out count too,
 _BESIDE = 2
 # where they are beyond so many standard deviations of the noise: one by chance, three octaves up, would count

@@ -83,8 +83,8 @@ class Pinned(NamedTuple):
     def information(self, records: np.ndarray) -> np.ndarray:
         """Of the public records, shape (p, p): as much of each mean as records tell of its groups together.
 
-        Their number does not matter to what is found: along a direction that no record sees these alone
-        speak. A metric in which other directions are as well told as this one has rows for all groups.
+        How many there are does not change the result, since no other record speaks of these means. With about
+        as many as there are real ones, each group keeps a row of its own in the metric.
 
         Parameters
         ----------

@@ -4,7 +4,7 @@ import math
 
 from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
-# Numba's cache sees no change of what is compiled in: d79912fcc7435da6 (centre.py).
+# Numba's cache sees no change of what is compiled in: d21881c53190d6d4 (centre.py).
 # A record of a unit goes no further than this many times the bound that it has if all of the unit's records
 # tell as much as it does, and bounds add up as those of independent records do: the first of them would else
 # leave little to the others.

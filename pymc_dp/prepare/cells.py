@@ -20,8 +20,8 @@ _BOOL = {"true": True, "false": False}
 # Digits by which readers of numbers agree.
 _DIGITS = 15
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
-# What a cell may do that is no cell of a table: an error would say that it is there.
-_ODD = (Exception, SystemExit)
+#: What an odd cell may raise. It counts as missing: an error would say that it is there.
+ODD = (Exception, SystemExit)
 
 
 def _plain(cell: object) -> object:
@@ -31,19 +31,18 @@ def _plain(cell: object) -> object:
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8")
     if isinstance(cell, str):
-        return _read(
-            str.__str__(cell).rstrip("\0")
-        )  # of a subclass, a plain one; NumPy leaves these zeros out
+        # Of a subclass, a plain one; NumPy leaves zeros at the end out.
+        return _read(str.__str__(cell).rstrip("\0"))
     if isinstance(cell, complex | np.complexfloating):
         return float(cell.real) if cell.imag == 0 else None
     return cell
 
 
 def _read(text: str) -> object:
-    """Text that is a truth value or a number as this, whatever spaces are around it.
+    """The truth value or number that a text stands for, whatever white space is around it; else the text.
 
-    Readers of CSV files, and NumPy, take it for that where all other cells of its column are such, and for
-    text where one is not. Python reads all that they read, but for what docs/proofs/prepare lists.
+    Readers of CSV files, and NumPy, return numbers where all cells of a column are numbers, and text where
+    one is not. Python's `float` reads all that they read, but for what docs/proofs/prepare lists.
     """
     word = text.strip().lower()
     if word in _BOOL:
@@ -63,7 +62,7 @@ def number(cell: object) -> float:
         if not isinstance(cell, _NUMBERS):
             return math.nan
         value = float(cell)
-    except _ODD:  # an odd cell is a missing one
+    except ODD:
         return math.nan
     return value if math.isfinite(value) else math.nan
 
@@ -86,7 +85,7 @@ def level_text(cell: object) -> str | None:
         else:
             return None
         return text if type(text) is str and 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
-    except _ODD:
+    except ODD:
         return None
 
 
@@ -100,7 +99,7 @@ def truth(cell: object) -> float:
     try:
         cell = _plain(cell)
         word = cell.strip().lower() if isinstance(cell, str) and len(cell) <= LONGEST_LEVEL else ""
-    except _ODD:
+    except ODD:
         return math.nan
     if word in _TRUE or word in _FALSE:
         return float(word in _TRUE)

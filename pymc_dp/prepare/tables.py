@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import ArrayLike
 
+from pymc_dp.prepare.cells import ODD
+
 #: What `Prepare` reads and returns.
 type Table = pd.DataFrame | Mapping[str, ArrayLike]
 
@@ -71,7 +73,7 @@ def _python(read: Callable[[], object]) -> object:
     """Of a cell of Arrow's; None if there is none."""
     try:
         return read()
-    except (Exception, SystemExit):
+    except ODD:
         return None
 
 
