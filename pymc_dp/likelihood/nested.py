@@ -78,7 +78,7 @@ def _nested(seen: Slope, fine: tuple[int, np.ndarray], coarse: tuple[int, np.nda
     if known[-1] < logsumexp(known[:-1]) - np.log(len(_SHARES)):
         return nothing
     chosen = np.where(chances > 0, each(1.0), np.inf).argmin(1)
-    # Each coarse group has to have one within it: where one has nearly all records, all seem to be within that.
+    # Each coarse group has one within it: where one has nearly all records, all seem to be within that.
     if len(np.unique(chosen[chosen < len(within)])) < len(within):
         return nothing
     directions = np.zeros((len(seen.mean), len(within)))
