@@ -21,6 +21,8 @@ _PULLED = 0.2
 _ALL_PULL = 0.95
 # Coordinates of those of a record that take what all records see together for their own: scales.
 _TAKERS = 2.0
+# Part of its variance that is the same for all groups.
+_IN_COMMON = 0.5
 #: Power of the distance with which an earlier score loses its worth.
 SHARP = 4
 # A sum of squares of p normal numbers is a surprise beyond ``p + _SURPRISE sqrt(2 p)``.
@@ -211,6 +213,48 @@ class Round:
         rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.T @ rows
 
+    def taken(self, spread: np.ndarray, care: Care) -> np.ndarray:
+        """What coordinates, shape (p,), may take for their own of what all records see of such parameters.
+
+        For noise, by its scale. Of many coordinates few take it, and it is not known which. Of a group's
+        coordinate these are its own.
+
+        Parameters
+        ----------
+        spread : ndarray, shape (p, p)
+            Of the parameters around the point, in the metric.
+        care : Care
+        """
+        part = self.touched / self.touched.max()
+        own = np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
+        few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
+        return care.taken * np.maximum(own, few * part * max(own.sum(), 0.0))
+
+    def taken_for_other(
+        self, mean: np.ndarray, covariance: np.ndarray, care: Care, lookups: Sequence[np.ndarray]
+    ) -> np.ndarray:
+        """Root, shape (p, p), of the covariance of what coordinates are off by since they take that.
+
+        In all rounds alike; and groups of a look-up alike: what these differ by is not off.
+
+        Parameters
+        ----------
+        mean : ndarray, shape (p,)
+        covariance : ndarray, shape (p, p)
+            What is believed of the parameters.
+        care : Care
+        lookups : sequence of ndarray of int, shape (G, q)
+            Coordinates of the metric, of each group.
+        """
+        away = self.back.T @ (mean - self.point)
+        taken = self.taken(np.outer(away, away) + self.back.T @ covariance @ self.back, care)
+        columns = np.diag(taken)
+        for places in lookups:
+            columns[:, places] = 0.0
+            for column in places.T:
+                columns[column, column[0]] = math.sqrt(_IN_COMMON) * taken[column]
+        return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
+
     def length(self, spread: np.ndarray) -> float:
         """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
         squares = self.squares(self.back.T @ spread @ self.back)
@@ -231,12 +275,7 @@ class Round:
         total = np.einsum("k,kij->ij", self.weights, moved)
         part, most = self.touched / self.touched.max(), self.touched.max()
         sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
-        # What all records see of it may be taken for something else by a coordinate: for noise, by its scale.
-        # Of many coordinates few take it, and it is not known which.
-        # Of a group's coordinate these are its own.
-        own = np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
-        few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
-        taken = (care.taken * np.maximum(own, few * part * max(own.sum(), 0.0))) ** 2
+        taken = self.taken(spread, care) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 

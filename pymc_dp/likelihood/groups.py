@@ -12,8 +12,8 @@ from pymc_dp.likelihood.overall import Overall
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it.
 _LEVELS = 8
-# Fewest groups that have one.
-_FEWEST = 4
+#: Fewest groups that have one.
+FEWEST = 4
 # Least standard deviation, over the largest.
 _LEAST = 1e-3
 # Power of the evidence: slopes are known roughly, and what they are off by is the same for all groups.
@@ -58,7 +58,7 @@ class Spreads:
         for column in (column for rows in lookups for column in rows.T if len(draws)):
             whole = self._covariance[np.ix_(column, column)]
             usual = np.sqrt((np.trace(whole) - whole.sum() / len(column)) / max(len(column) - 1, 1))
-            if len(column) >= _FEWEST and usual > 0:
+            if len(column) >= FEWEST and usual > 0:
                 spread = draws[:, column].std(axis=1, ddof=1) / usual
                 levels = np.quantile(spread, (np.arange(_LEVELS) + 0.5) / _LEVELS)
                 self._columns.append(column)

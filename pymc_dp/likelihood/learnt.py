@@ -15,6 +15,7 @@ from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,
     with_differences,
+    without_hidden_differences,
 )
 
 _PASSES = 3  # of misfits and beliefs, of a round
@@ -107,7 +108,14 @@ class Learnt:
             found = with_differences(found, levels, self._whole, self._lookups)
         if not np.isfinite(found.information).all():
             return OneSided.nowhere(Message.nothing(len(self.mean)))
-        return OneSided.nowhere(found) if self.wide else widen_one_sided(self.rounds, found, self._whole)
+        if self.wide:
+            return OneSided.nowhere(found)
+        if self._spreads.care is OF_GROUPS:
+            found = without_hidden_differences(found, self._whole, self._lookups)
+            left = inverse(self._whole.precision + found.information)
+            mean = left @ (self._whole.precision @ self._whole.mean + found.vector)
+            found = found.widened(last.taken_for_other(mean, left, OF_GROUPS, self._places))
+        return widen_one_sided(self.rounds, found, self._whole)
 
     def _straight(self) -> Mixture:
         """What all rounds say, if slopes are taken for their means: of what groups differ by."""

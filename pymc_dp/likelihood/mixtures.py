@@ -23,7 +23,7 @@ _UNKNOWN = 100.0
 # The least and the most that is taken for one.
 _LEAST = 1e-100
 _MOST = 1e100
-# What is told of a direction is not further from what is believed of it, in standard deviations.
+# What is told of a direction is not further from what is believed of it, in its own standard deviations.
 _GUESSED = 3.0
 
 
@@ -103,6 +103,14 @@ class Message(NamedTuple):
         """Of no information."""
         return cls(np.zeros((size, size)), np.zeros(size))
 
+    def widened(self, root: np.ndarray) -> "Message":
+        """With noise of covariance ``root root'``, shape (p, p), added to what it is one of."""
+        told = self.information @ root
+        lost = told @ np.linalg.inv(np.eye(root.shape[1]) + symmetric(root.T @ told))
+        return Message(
+            symmetric(self.information - lost @ told.T), self.vector - lost @ (root.T @ self.vector)
+        )
+
     def of_some(self, some: np.ndarray, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
         """Posterior mean and precision of some combinations of coordinates, shape (k, p)."""
         covariance = inverse(self.information + prior.precision)
@@ -158,7 +166,7 @@ class Mixture(NamedTuple):
         values = np.maximum(values, _TINY)
         told, axes = np.maximum(1 / values - 1, 0.0), back.T @ vectors
         apart = vectors.T @ back @ (mean - prior.mean)
-        most = told * (np.abs(apart) + _GUESSED * np.sqrt(values))
+        most = told * np.abs(apart) + _GUESSED * np.sqrt(told)
         information = symmetric((axes * told) @ axes.T)
         vector = np.clip((1 + told) * apart, -most, most)
         return Message(information, axes @ vector + information @ prior.mean)

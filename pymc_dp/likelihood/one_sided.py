@@ -11,7 +11,7 @@ import numpy as np
 
 from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.groups import RIDGE
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 
 # Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0
@@ -96,7 +96,7 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
         values, vectors = np.linalg.eigh(message.information - taken * np.outer(way, way))
         information = (vectors * np.maximum(values, 0.0)) @ vectors.T
         vector = (information + prior.precision) @ mean - prior.precision @ prior.mean
-        message = Message(information, vector)
+        message = Mixture(information[None], vector[None], np.ones(1)).matched(prior)
     return OneSided(message, way) if is_open else OneSided.nowhere(message)
 
 

@@ -128,7 +128,7 @@ class Search:
         (message, way), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         if not self._learnt.wide:
-            seen = self._slopes.seen.seen_in(np.diag(1 / unit))
+            seen = [one.seen_in(np.diag(1 / unit)) for one in self._slopes.released]
             message = without_nested(message, seen, self._measure.source.sums)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._more * self._information / np.outer(slopes, slopes)

@@ -75,8 +75,8 @@ class Slopes:
         Units that each coordinate of the metric touches.
     expected : ndarray, shape (p, p)
         In the metric of the last round.
-    seen : Slope
-        As released in it, of unclipped scores; before, what counts show.
+    released : list of Slope
+        Of unclipped scores, of each round.
     """
 
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
@@ -90,8 +90,8 @@ class Slopes:
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
         self._errors = np.hypot(_OF_COUNTS, off)
         self.counted = self.expected = places.information(counted.information, touched, n)
-        self.seen = Slope(np.eye(len(number)), self.counted, np.ones_like(self.counted))
         self._slope: Slope | None = None
+        self.released: list[Slope] = []
         self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
         self._beside = 1.0
         self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
@@ -150,7 +150,8 @@ class Slopes:
         """
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
-        here = self.seen = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
+        here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
+        self.released.append(here)
         if first:
             self._beside = self._correlated(here)
         before = self._before(metric, drift, since)

@@ -11,14 +11,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.linalg import helmert
+from scipy.linalg import eigh, helmert
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, SHARP, Round
-from pymc_dp.likelihood.groups import OTHERWISE, RIDGE, over_all_groups
+from pymc_dp.likelihood.groups import FEWEST, OTHERWISE, RIDGE, over_all_groups
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
+# Of a variance, which a constant has as well.
+_CONSTANT = 1e-10
 # Fewer groups are known like other coordinates: little depends on how their spread is told.
 _MANY = 10
 
@@ -111,6 +113,33 @@ def as_told_as_each_other(
     found = over_all_groups(seen, units * less, lookups)
     found = symmetric(back @ found @ back.T)
     return Message(found, found @ mean)
+
+
+def without_hidden_differences(message: Message, prior: Normal, lookups: Sequence[np.ndarray]) -> Message:
+    """A likelihood that says the less of what groups differ by the less of it is known.
+
+    Parameters
+    ----------
+    message : Message
+    prior : Normal
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of each group.
+
+    Notes
+    -----
+    Let r be the part of the prior variance that the likelihood leaves, of each combination of what groups
+    differ by of which one does not tell another. Its score gets a slope along that of ``1 - r^2`` times what
+    it was.
+    """
+    change = np.eye(len(message.vector))
+    before, after = inverse(prior.precision), inverse(prior.precision + message.information)
+    for column in (column for rows in lookups for column in rows.T if len(column) >= FEWEST):
+        apart, at = helmert(len(column)), np.ix_(column, column)
+        whole = apart @ before[at] @ apart.T
+        whole += _CONSTANT * np.trace(whole) / len(whole) * np.eye(len(whole))
+        left, axes = eigh(apart @ after[at] @ apart.T, whole)
+        change[at] -= apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** 2) @ axes.T @ apart
+    return Message(symmetric(change.T @ message.information @ change), change.T @ message.vector)
 
 
 def with_differences(

@@ -45,7 +45,7 @@ def test_nothing_is_said_of_what_is_added_to_a_school_and_taken_from_its_classes
     nested = np.repeat(np.arange(12) // 3, 150)
     whole, seen = slope_of(nested, 30.0, rng, signs)
     message = message_of(whole, rng)
-    found = without_nested(message, seen, sums(signs))
+    found = without_nested(message, [seen], sums(signs))
     np.testing.assert_allclose(found.information @ directions(signs), 0, atol=1e-7)
     assert np.linalg.eigvalsh(message.information - found.information).min() > -1e-7
     # What is told of all else stays: of classes and what they are in together.
@@ -63,7 +63,7 @@ def test_look_ups_that_cross_stay_as_they_were(noise):
     rng = np.random.default_rng(1)
     whole, seen = slope_of(rng.integers(0, 4, 1800), noise, rng)
     message = message_of(whole, rng)
-    assert without_nested(message, seen, sums()) is message
+    assert without_nested(message, [seen], sums()) is message
 
 
 def test_how_often_noise_makes_the_one_look_like_the_other():
@@ -74,7 +74,7 @@ def test_how_often_noise_makes_the_one_look_like_the_other():
         for k, codes in enumerate((nested, rng.integers(0, 4, 1800))):
             whole, seen = slope_of(codes, 20.0, rng)
             message = Message(whole + np.eye(P), np.zeros(P))
-            wrong[k] += (without_nested(message, seen, sums()) is message) == (k == 0)
+            wrong[k] += (without_nested(message, [seen], sums()) is message) == (k == 0)
     assert wrong == [0, 0]
 
 
@@ -83,5 +83,33 @@ def test_coordinates_that_are_left_out_are_in_none():
     whole, seen = slope_of(np.repeat(np.arange(12) // 3, 150), 5.0, rng)
     message = message_of(whole, rng)
     some = [[(1, FINE), (1, np.append(-1, COARSE[1:]))]]
-    found = without_nested(message, seen, some)
+    found = without_nested(message, [seen], some)
     np.testing.assert_allclose(found.information @ directions()[:, 1:], 0, atol=1e-7)
+
+
+def test_rounds_show_together_what_none_shows():
+    """With noise of a third of a group's records in each of eight rounds, whose scales differ: of 200 all."""
+    rng = np.random.default_rng(4)
+    nested, taken = np.repeat(np.arange(12) // 3, 150), [0, 0, 0]
+    for _ in range(100):
+        crossing = rng.integers(0, 4, 1800)
+        for k, (codes, rounds, noise) in enumerate(((nested, 8, 60), (crossing, 8, 60), (crossing, 1, 300))):
+            seen = []
+            for scale in rng.uniform(0.2, 3, rounds):
+                whole, one = slope_of(codes, noise, rng)
+                seen.append(one._replace(mean=scale * one.mean, variance=scale**2 * one.variance))
+            message = Message(whole + np.eye(P), np.zeros(P))
+            taken[k] += without_nested(message, seen, sums()) is not message
+    assert taken[:2] == [100, 0]
+    assert taken[2] > 30  # that shows neither: nothing is said, rather than what may be noise
+
+
+def test_a_round_that_shows_nothing_changes_nothing():
+    rng = np.random.default_rng(5)
+    whole, seen = slope_of(np.repeat(np.arange(12) // 3, 150), 20.0, rng)
+    blind = Slope(np.eye(P), -np.eye(P), np.full((P, P), 1e8))
+    message = message_of(whole, rng)
+    for rounds in ([seen, blind], [blind, seen]):
+        found = without_nested(message, rounds, sums())
+        np.testing.assert_allclose(found.information @ directions(), 0, atol=1e-6)
+    assert without_nested(message, [blind], sums()) is message
