@@ -1,5 +1,6 @@
 """Groups' spreads and slopes, points around, and normal likelihoods that are proper under any prior."""
 
+import math
 from itertools import permutations
 from types import SimpleNamespace
 
@@ -384,3 +385,17 @@ def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
     hidden._slope = Slope(np.eye(9), wrong, unsure)  # of what does not stand out counts say nothing
     ratio = np.diag(hidden._before(np.eye(9)[places.order], 0.1, 0.0).mean) / (0.25 * touched[places.order])
     assert np.all(ratio[touched[places.order] < 300] > 25)
+
+
+@pytest.mark.parametrize("told", [1e-6, 1e-3, 0.1, 1.0, 50.0])
+def test_what_is_told_of_a_direction_does_not_pull_by_more_than_its_noise_may(told):
+    """A score has a standard deviation of the root of what is told. If it were bounded by what is told alone,
+    many groups of which little is known would seem alike; without a bound what is left of a likelihood that
+    was made wider pulls without end under a wider prior."""
+    prior = Normal(np.eye(2), np.zeros(2))
+    usual = 2.0 * math.sqrt(told)
+    one = Mixture(np.diag([told, told])[None], np.array([[usual, 1e3]]), np.ones(1))
+    found = one.matched(prior)
+    mean = 1e3 / (1 + told)
+    np.testing.assert_allclose(np.diag(found.information), told, rtol=1e-4)
+    np.testing.assert_allclose(found.vector, [usual, min(told * mean + 3 * math.sqrt(told), 1e3)], rtol=1e-4)

@@ -140,3 +140,81 @@ def test_groups_are_as_told_as_each_other():
     message = Message(information, information @ mean)
     found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
     assert found.information[0, 0] < 0.1 and np.all(np.diag(found.information)[1:4] > 4)
+
+
+def test_what_is_hardly_told_does_not_say_that_groups_are_alike():
+    """Sixty groups with an sd of 1, of which a record's noise lets little be seen, and whose scores answer to
+    their levels by .6 of what is believed, as where they are far out, with .6 of the noise that is said. Of
+    200 data sets with fixed seeds: the control, the same likelihoods as they are, finds groups alike.
+    """
+    prior, told, answer = Normal(np.eye(GROUPS) / 1.2**2, np.zeros(GROUPS)), 0.4, 0.6
+    rng, lookups = np.random.default_rng(0), [np.arange(GROUPS)[:, None]]
+    laws = [Normal(np.eye(GROUPS) / sd**2, np.zeros(GROUPS)) for sd in (0.05, 1.0)]
+    shown = []
+    for _ in range(200):
+        levels = rng.normal(size=GROUPS)
+        score = told * answer * levels + np.sqrt(0.6 * told) * rng.normal(size=GROUPS)
+        before = Message(told * np.eye(GROUPS), score)
+        after = straight.without_hidden_differences(before, prior, lookups)
+        evidence = [
+            [Mixture(m.information[None], m.vector[None], np.ones(1)).evidence(law) for law in laws]
+            for m in (before, after)
+        ]
+        shown.append(np.diff(evidence, axis=1)[:, 0])
+    before, after = np.mean(np.array(shown) < -2, axis=0)  # e^2 times as likely alike
+    assert before > 0.8
+    assert after < 0.15
+
+
+def test_groups_that_are_known_and_all_else_stay_as_they_are():
+    """What all groups have in common, another coordinate, and differences of which much is told."""
+    prior = Normal(np.eye(7), np.zeros(7))
+    known = np.append(np.full(3, 400.0), np.full(3, 0.5))
+    information = np.diag(np.append(known, 90.0))
+    message = Message(information, information @ np.arange(7.0))
+    found = straight.without_hidden_differences(message, prior, [np.arange(6)[:, None]])
+    apart = np.array([[1, -1, 0, 0, 0, 0, 0], [1, 1, -2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1.0]])
+    for part in (information, found.information):
+        np.testing.assert_allclose(np.diag(apart @ part @ apart.T), [800, 2400, 90], rtol=1e-4)
+    change = found.information[3:6, 3:6] - found.information[3:6, 3:6].mean()
+    assert np.trace(change) < 0.6 * 1.0  # two differences of three groups of which .5 is told each
+    whole = np.append(np.ones(6), 0.0)
+    assert whole @ found.information @ whole == pytest.approx(whole @ information @ whole)
+    few = straight.without_hidden_differences(message, prior, [np.arange(3)[:, None]])
+    np.testing.assert_array_equal(few.information, information)
+
+
+def test_reference_levels_are_no_trouble():
+    """Levels that are constants, whose prior variance is 1e-14."""
+    prior = Normal(np.diag([1e14, 1e14, 1.0, 1.0, 1.0]), np.zeros(5))
+    message = Message(np.eye(5), np.ones(5))
+    found = straight.without_hidden_differences(message, prior, [np.arange(5)[:, None]])
+    assert np.isfinite(found.information).all()
+    assert np.linalg.eigvalsh(found.information).min() > -1e-9
+
+
+def test_what_all_see_of_groups_is_taken_by_a_scale_and_by_all_groups_alike():
+    """Of four groups and a scale, where levels have a variance of .2 and 100 records each see them."""
+    touched, care = np.append(np.full(4, 100.0), 400.0), OF_GROUPS
+    last = taken_at(np.diag(touched)[None], touched)
+    covariance = np.diag([0.2, 0.2, 0.2, 0.2, 0.0])
+    root = last.taken_for_other(np.zeros(5), covariance, care, [np.arange(4)[:, None]])
+    off = root @ root.T
+    # Of each level .2 is taken, in parts that are the same; of the scale what 400 records see, at least.
+    np.testing.assert_allclose(off[:4, :4], 0.5 * (care.taken * 0.2) ** 2)
+    assert off[4, 4] == pytest.approx((care.taken * 0.2) ** 2)
+    away = last.taken_for_other(np.array([1.0, 0, 0, 0, 0]), covariance, care, [np.arange(4)[:, None]])
+    assert (away @ away.T)[0, 0] == pytest.approx(0.5 * (care.taken * 1.2) ** 2)
+
+
+def test_noise_is_added_to_what_a_likelihood_is_of():
+    rng = np.random.default_rng(0)
+    root, whole = rng.normal(size=(4, 2)), rng.normal(size=(4, 4))
+    message = Message(whole @ whole.T, whole @ whole.T @ np.arange(4.0))
+    found = message.widened(root)
+    np.testing.assert_allclose(
+        np.linalg.inv(found.information), np.linalg.inv(message.information) + root @ root.T
+    )
+    np.testing.assert_allclose(np.linalg.solve(found.information, found.vector), np.arange(4.0), atol=1e-9)
+    nothing = Message.nothing(4).widened(root)
+    assert not nothing.information.any() and not nothing.vector.any()
