@@ -3,13 +3,18 @@
     python -m benchmarks.groupings                         # 2,000 records, epsilon = 1, six data sets
     python -m benchmarks.groupings --only nested "raw age" --datasets 20
     python -m benchmarks.groupings --designs --n 1000      # 25 other models, of `benchmarks.designs`
+    python -m benchmarks.groupings --intervals             # and how often the posterior's intervals cover
 
 Truths are drawn from the prior (strong signals: as said below). For each model D / p: twice what the released
 log-likelihood is at its largest above what it is at the truth, over the number of its coordinates. D is
 chi-squared where the release is right, so that D / p is 1 on average, and less where it is too wide. And the
 median of the posterior's standard deviations over those without privacy, with normal priors like the model's.
+
+D / p is a mean over all directions: one in which too much is said hides behind those in which little is. So
+intervals are of the model's own posterior, by NUTS on what is released, of all parameters together.
 """
 
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +22,16 @@ import pandas as pd
 import pymc as pm
 import pytensor.tensor as pt
 
+import pymc_dp as dp
 from benchmarks import running
 from benchmarks.designs import DESIGNS
-from benchmarks.families.family import Family
+from benchmarks.families.family import DELTA, Family
 from pymc_dp.planning import moments
 from pymc_dp.records.model import RecordModel
 
 RESULTS = Path(__file__).parent / "results"
 COLUMNS = ["model", "n", "epsilon", "data sets", "coordinates", "D / p", "largest", "width"]
+INTERVALS = np.array([0.5, 0.8, 0.9, 0.95])
 
 
 def codes(rng, number, n):
@@ -226,11 +233,11 @@ class Case(Family):
             simulator = pm.do(simulator, TRUTHS[name])
         free = [rv for rv in simulator.free_RVs if rv.name != "y"]
         y, *values = pm.draw([simulator["y"], *free], random_seed=seed)
-        drawn = TRUTHS.get(name, {}) | dict(zip([rv.name for rv in free], values, strict=True))
+        self.drawn = TRUTHS.get(name, {}) | dict(zip([rv.name for rv in free], values, strict=True))
         with pm.Model() as self.model:
             define(y)
         self.records = RecordModel(self.model)
-        theta = self.unconstrained(drawn)
+        theta = self.unconstrained(self.drawn)
         self.truth, self.without = self.coordinates(theta), self.by_scores(theta)
 
     def unconstrained(self, values):
@@ -250,10 +257,24 @@ class Case(Family):
         apart = self.truth - np.linalg.pinv(message.information, hermitian=True) @ message.vector
         return apart @ message.information @ apart / apart.size, float(np.median(sd / self.without))
 
+    def covered(self, epsilon, seed):
+        """How many of the true parameters are within each of `INTERVALS`, shape (4,), and of how many."""
+        with self.model, warnings.catch_warnings():
+            warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
+            likelihood = dp.release_likelihood(epsilon=epsilon, delta=DELTA, debug_seed=seed)
+        with likelihood.model():
+            trace = pm.sample(500, tune=700, target_accept=0.9, chains=2, cores=1, random_seed=seed)
+        draws = trace.posterior[list(self.drawn)]
+        ranks = np.concatenate(
+            [np.ravel((draws[k] < v).mean(("chain", "draw"))) for k, v in self.drawn.items()]
+        )
+        return (np.abs(ranks - 0.5) < INTERVALS[:, None] / 2).sum(1), ranks.size
+
 
 def main():
     parser = running.parser(__doc__)
     parser.add_argument("--designs", action="store_true")
+    parser.add_argument("--intervals", action="store_true")
     parser.add_argument("--only", nargs="+", choices=[*MODELS, *DESIGNS])
     parser.add_argument("--n", type=int, nargs="+", default=[2_000])
     parser.add_argument("--epsilon", type=float, nargs="+", default=[1.0])
@@ -267,10 +288,16 @@ def main():
             cases = [Case(name, n, seed) for seed in range(args.datasets)]
             found = np.array([case.found(epsilon, seed) for seed, case in enumerate(cases)])
             numbers = [found[:, 0].mean(), found[:, 0].max(), np.median(found[:, 1])]
+            if args.intervals:
+                within, of = zip(
+                    *(case.covered(epsilon, seed) for seed, case in enumerate(cases)), strict=True
+                )
+                numbers += list(np.sum(within, axis=0) / np.sum(of))
             rows.append([name, n, epsilon, len(cases), cases[0].truth.size, *np.round(numbers, 2)])
             print(*rows[-1], flush=True)
     out = args.out or RESULTS / ("designs.csv" if args.designs else "groupings.csv")
-    pd.DataFrame(rows, columns=COLUMNS).to_csv(out, index=False)
+    intervals = [f"{interval:.0%}" for interval in INTERVALS] if args.intervals else []
+    pd.DataFrame(rows, columns=[*COLUMNS, *intervals]).to_csv(out, index=False)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care, Round
+from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
 from pymc_dp.likelihood.information import InCommon, Slope
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it.
@@ -28,10 +28,6 @@ _MOST_DRAWS = 24
 _UNLIKE = 0.5
 # What they have in common, over what is expected, is no smaller.
 _LEAST_LEVEL = 0.2
-#: A variance beyond so many times that of most groups is a group's own: it stays as it is.
-OTHERWISE = 4.0
-#: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
-RIDGE = 1e-4
 
 
 class Spreads:
@@ -250,84 +246,3 @@ def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
     shifts = rng.normal(size=len(slopes))
     roots = np.exp(0.5 * common * shifts[:, None])
     return slopes * roots[:, :, None] * roots[:, None, :]
-
-
-def over_all_groups(covariance: np.ndarray, touched: np.ndarray, lookups: Sequence[np.ndarray]) -> np.ndarray:
-    """What groups' scores may be off by, each like the others with as many records.
-
-    It is reckoned from where a group's level seems to be: one that seems far from the others would be less
-    certain than one that seems near, and count less where the spread of all of them is asked for, which would
-    be found too small. So it is the mean over all permutations of groups, in units of what touches each.
-
-    Parameters
-    ----------
-    covariance : ndarray, shape (p, p)
-    touched : ndarray, shape (p,)
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric, of each group.
-    """
-    units = np.outer(touched, touched)
-    found = covariance / units
-    for places in lookups:
-        found = _permuted(found, places)
-    return symmetric(found * units)
-
-
-def as_known_as_each_other(
-    message: Message, prior: Normal, last: Round, share: float, lookups: Sequence[np.ndarray]
-) -> Message:
-    """A likelihood in which groups are as uncertain as others with as many records.
-
-    What a group's level is off by is reckoned from where that level seems to be: a group that seems far from
-    the others would be less certain than one that seems near, and count less where the spread of all of them
-    is asked for, which would be found too small. The posterior keeps its mean, and its covariance is the mean
-    over all permutations of groups, in units of what each would have by noise and by its records' own
-    variance. Groups of which next to nothing is told are left out.
-
-    Parameters
-    ----------
-    message : Message
-    prior : Normal
-    last : Round
-    share : float
-        Of the variance of the records' own sum over its slope.
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric, of each group.
-    """
-    if not lookups:
-        return message
-    usual = np.sqrt(np.diag(last.noises) + share * last.touched) / last.touched
-    back = last.back / usual
-    variances = np.diag(back.T @ inverse(message.information + RIDGE * prior.precision) @ back)
-    alike = []
-    for places in lookups:
-        own = variances[places].mean(axis=1)
-        alike.append(places[own <= OTHERWISE * np.median(own)])
-    posterior = inverse(message.information + prior.precision)
-    pull = prior.precision @ prior.mean
-    mean = posterior @ (message.vector + pull)
-    covariance = back.T @ posterior @ back
-    for places in alike:
-        covariance = _permuted(covariance, places)
-    ahead = last.metric.T * usual
-    known = inverse(symmetric(ahead @ covariance @ ahead.T))
-    one = Mixture((known - prior.precision)[None], (known @ mean - pull)[None], np.ones(1))
-    return one.matched(prior)
-
-
-def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Mean of a covariance over all permutations of groups, with their coordinates in these rows."""
-    number, size = places.shape
-    if number < 2:
-        return covariance
-    found, flat = covariance.copy(), places.ravel()
-    rest = np.setdiff1d(np.arange(len(covariance)), flat)
-    blocks = covariance[np.ix_(flat, flat)].reshape(number, size, number, size)
-    own = np.einsum("gigj->ij", blocks)
-    other = (blocks.sum((0, 2)) - own) / (number * (number - 1))
-    mean = np.kron(np.eye(number), own / number - other) + np.tile(other, (number, number))
-    found[np.ix_(flat, flat)] = mean
-    beside = covariance[np.ix_(rest, flat)].reshape(len(rest), number, size).mean(1)
-    found[np.ix_(rest, flat)] = np.tile(beside, (1, number))
-    found[np.ix_(flat, rest)] = found[np.ix_(rest, flat)].T
-    return found

@@ -6,12 +6,11 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, believed
-from pymc_dp.likelihood.groups import Spreads, as_known_as_each_other
+from pymc_dp.likelihood.groups import Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
 from pymc_dp.likelihood.straight import (
-    as_told_as_each_other,
     at_mean_slope,
     believed_of_groups,
     with_differences,
@@ -103,8 +102,6 @@ class Learnt:
         if self._spreads.care is OF_GROUPS and not self.wide:
             own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
             levels = self._straight().widened(own + adrift).matched(self._whole)
-            levels = as_told_as_each_other(levels, self._whole, last, share, self._places)
-            found = as_known_as_each_other(found, self._whole, last, share, self._places)
             found = with_differences(found, levels, self._whole, self._lookups)
         if not np.isfinite(found.information).all():
             return OneSided.nowhere(Message.nothing(len(self.mean)))

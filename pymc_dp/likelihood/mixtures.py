@@ -18,6 +18,8 @@ _PART = 0.95
 _OF_PART = 1.96
 # Standard deviation of a constant, over its size: a reference level of zero.
 _OF_CONSTANTS = 1e-7
+#: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+RIDGE = 1e-4
 # Standard deviation where a prior has none.
 _UNKNOWN = 100.0
 # The least and the most that is taken for one.

@@ -10,8 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood.beliefs import Round
-from pymc_dp.likelihood.groups import RIDGE
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
 
 # Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0

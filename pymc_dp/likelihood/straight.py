@@ -14,8 +14,8 @@ import numpy as np
 from scipy.linalg import eigh, helmert
 
 from pymc_dp.likelihood.beliefs import OF_GROUPS, SHARP, Round
-from pymc_dp.likelihood.groups import FEWEST, OTHERWISE, RIDGE, over_all_groups
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.groups import FEWEST
+from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
@@ -51,7 +51,7 @@ def believed_of_groups(
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
     for one in rounds:
         middle = at_mean_slope(one)
-        more = over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
+        more = _over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
         slope = middle.slopes[0] @ one.back.T
         within = slope.T @ inverse(one.noises + more)
         weight = 1.0 if one is rounds[-1] else 1 / (1 + (one.distance / OF_GROUPS.half) ** SHARP)
@@ -84,35 +84,45 @@ def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarr
     return misfit + np.einsum("k,ki,kj->ij", one.weights, moved, moved) + np.diag(own)
 
 
-def as_told_as_each_other(
-    message: Message, prior: Normal, last: Round, share: float, lookups: Sequence[np.ndarray]
-) -> Message:
-    """The same mean, with the mean of the information over all permutations of groups.
+def _over_all_groups(
+    covariance: np.ndarray, touched: np.ndarray, lookups: Sequence[np.ndarray]
+) -> np.ndarray:
+    """What groups' scores may be off by, each like the others with as many records.
 
-    In units of what each would have by noise and by its records' own variance. Noise makes groups' slopes
-    seem further from each other than they are, and a spread of levels smaller.
+    It is reckoned from where a group's level seems to be: one that seems far from the others would be less
+    certain than one that seems near, and count less where the spread of all of them is asked for, which would
+    be found too small. So it is the mean over all permutations of groups, in units of what touches each.
 
     Parameters
     ----------
-    message : Message
-    prior : Normal
-    last : Round
-    share : float
-        Of the variance of the records' own sum over its slope.
+    covariance : ndarray, shape (p, p)
+    touched : ndarray, shape (p,)
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of the metric, of each group.
     """
-    mean = message.of_some(np.eye(len(message.vector)), prior.times(RIDGE))[0]
-    units = last.touched / np.sqrt(np.diag(last.noises) + share * last.touched)
-    ahead, back = last.metric, last.back
-    seen, less = ahead @ message.information @ ahead.T, np.ones(len(units))
+    units = np.outer(touched, touched)
+    found = covariance / units
     for places in lookups:
-        own = (np.diag(seen) / units**2)[places].mean(axis=1)
-        part = OTHERWISE * own / max(float(np.median(own)), 1e-300)
-        less[places] = np.sqrt(np.clip(part, 1e-12, 1.0))[:, None]
-    found = over_all_groups(seen, units * less, lookups)
-    found = symmetric(back @ found @ back.T)
-    return Message(found, found @ mean)
+        found = _permuted(found, places)
+    return symmetric(found * units)
+
+
+def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Mean of a covariance over all permutations of groups, with their coordinates in these rows."""
+    number, size = places.shape
+    if number < 2:
+        return covariance
+    found, flat = covariance.copy(), places.ravel()
+    rest = np.setdiff1d(np.arange(len(covariance)), flat)
+    blocks = covariance[np.ix_(flat, flat)].reshape(number, size, number, size)
+    own = np.einsum("gigj->ij", blocks)
+    other = (blocks.sum((0, 2)) - own) / (number * (number - 1))
+    mean = np.kron(np.eye(number), own / number - other) + np.tile(other, (number, number))
+    found[np.ix_(flat, flat)] = mean
+    beside = covariance[np.ix_(rest, flat)].reshape(len(rest), number, size).mean(1)
+    found[np.ix_(rest, flat)] = np.tile(beside, (1, number))
+    found[np.ix_(flat, rest)] = found[np.ix_(rest, flat)].T
+    return found
 
 
 def without_hidden_differences(message: Message, prior: Normal, lookups: Sequence[np.ndarray]) -> Message:

@@ -1,8 +1,6 @@
 """Groups' spreads and slopes, points around, and normal likelihoods that are proper under any prior."""
 
 import math
-from itertools import permutations
-from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -13,7 +11,7 @@ from pymc_dp.likelihood import beliefs, groups, information, learnt, straight
 from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.points import number_of_twins, points_around
@@ -182,65 +180,6 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
     monkeypatch.setattr(learnt, "OF_GROUPS", control)
     monkeypatch.setattr(straight, "_MANY", 1_000)
     assert sum(told(seed) for seed in seeds) < 0
-
-
-def as_seen(group, variances, crossed=0.0, nothing=None):
-    """A message of four groups' levels and a scale, with these variances of levels; what is made of it.
-
-    And both posteriors, of mean and covariance; nothing is told of one direction, if it is given.
-    """
-    covariance = np.diag([*variances, 0.01])
-    covariance[:4, :4] += crossed
-    information, one = np.linalg.inv(covariance), np.eye(5)
-    if nothing is not None:
-        nothing = nothing / np.linalg.norm(nothing)
-        left = one - np.outer(nothing, nothing)
-        information = left @ information @ left
-    last = SimpleNamespace(metric=one, back=one, noises=100 * one, touched=np.full(5, 100.0))
-    message = Message(information, information @ np.array([2.0, -1.0, 0.5, 0.0, 0.3]))
-    prior = Normal(np.eye(5), np.zeros(5))
-    found = groups.as_known_as_each_other(message, prior, last, 1.0, group)
-    before, after = (
-        (np.linalg.solve(one + it.information, it.vector), np.linalg.inv(one + it.information))
-        for it in (message, found)
-    )
-    return before, after, found
-
-
-FOUR = [np.arange(4)[:, None]]
-
-
-def over_permutations(covariance):
-    orders = [[*order, 4] for order in permutations(range(4))]
-    return np.mean([covariance[np.ix_(order, order)] for order in orders], axis=0)
-
-
-def test_groups_are_as_known_as_each_other():
-    (mean, covariance), (own, found), _ = as_seen(FOUR, [0.2, 0.3, 0.1, 0.4], crossed=0.05)
-    np.testing.assert_allclose(found, over_permutations(covariance), rtol=1e-3, atol=1e-6)
-    np.testing.assert_allclose(own, mean, rtol=1e-6, atol=1e-8)
-
-
-def test_what_is_known_of_a_group_by_its_prior_alone_leaves_the_others_as_they_are():
-    """Of one direction nothing is told: all levels were known half as well, and slopes ten times worse."""
-    way = np.array([3.0, -2.0, 1.0, 1.0, 0.3])
-    (mean, covariance), (own, found), _ = as_seen(FOUR, [0.01] * 4, nothing=way)
-    np.testing.assert_allclose(found[4, 4], covariance[4, 4], rtol=1e-3)
-    np.testing.assert_allclose(own, mean, rtol=1e-6, atol=1e-8)
-    np.testing.assert_allclose(np.diag(found)[:4], np.diag(covariance)[:4].mean(), rtol=1e-3)
-
-
-def test_without_groups_a_likelihood_stays_as_it_is():
-    _, _, found = as_seen([], [0.2, 0.3, 0.1, 0.4])
-    np.testing.assert_allclose(np.diag(np.linalg.inv(found.information)), [0.2, 0.3, 0.1, 0.4, 0.01])
-
-
-def test_a_group_of_which_nothing_is_known_stays_beyond_the_others():
-    """And leaves them as they are."""
-    _, _, found = as_seen(FOUR, [0.1, 0.1, 0.1, 50.0])
-    variances = np.diag(np.linalg.inv(found.information))
-    assert variances[3] > 10 and np.all(variances[:3] < 0.25)
-    assert np.ptp(variances[:3]) < 1e-6
 
 
 def test_slopes_of_two_look_ups_are_such_as_records_have():

@@ -1,6 +1,7 @@
 """What groups differ by, where little is told of each of many."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -126,20 +127,15 @@ def test_levels_that_are_far_from_each_other_stay_as_they_are():
     assert straight.with_differences(message, far, prior, [np.arange(12)[:, None]]) is message
 
 
-def test_groups_are_as_told_as_each_other():
-    """Information is its mean, and means stay."""
-    information = np.diag([2.0, 4.0, 6.0, 8.0, 100.0])
-    mean = np.array([1.0, -1.0, 0.5, 2.0, 0.3])
-    last = taken_at(np.eye(5)[None], np.array([50.0, 50, 50, 50, 200]))
-    prior = Normal(np.eye(5), np.zeros(5))
-    message = Message(information, information @ mean)
-    found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
-    np.testing.assert_allclose(np.diag(found.information), [5.0, 5.0, 5.0, 5.0, 100.0], rtol=1e-9)
-    np.testing.assert_allclose(np.linalg.solve(found.information, found.vector), mean, rtol=1e-3)
-    information[0, 0] = 0.02  # of one next to nothing is known: it stays so
-    message = Message(information, information @ mean)
-    found = straight.as_told_as_each_other(message, prior, last, 1.0, [np.arange(4)[:, None]])
-    assert found.information[0, 0] < 0.1 and np.all(np.diag(found.information)[1:4] > 4)
+def test_what_scores_are_off_by_is_the_mean_over_all_permutations_of_groups():
+    """In units of what touches each: of four groups with two coordinates each, and of another coordinate."""
+    rng = np.random.default_rng(0)
+    root, touched = rng.normal(size=(9, 9)), np.append(rng.uniform(1, 5, 8), 40.0)
+    covariance, units = root @ root.T, np.outer(touched, touched)
+    found = straight._over_all_groups(covariance, touched, [np.arange(8).reshape(4, 2)])
+    orders = [[*np.arange(8).reshape(4, 2)[list(order)].ravel(), 8] for order in permutations(range(4))]
+    wanted = np.mean([(covariance / units)[np.ix_(order, order)] for order in orders], axis=0) * units
+    np.testing.assert_allclose(found, wanted)
 
 
 def test_what_is_hardly_told_does_not_say_that_groups_are_alike():
