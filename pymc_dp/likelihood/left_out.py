@@ -79,14 +79,17 @@ class Inspector(cloudpickle.Pickler):
 
     Code goes along with a model: a function of the user's, in a prior or a transform, has a table with it if
     it refers to one, as an array, a dictionary, a list of pairs or text. So nothing is let through that holds
-    more than a few numbers and names, but for public arrays, code and what describes it.
+    more than a few numbers and names, but for public arrays, those that the graphs read, code and what
+    describes it.
     PyTensor notes at each node which lines of the program made it, and with them what is written there.
     Graphs inside of Ops and transforms are the user's own: these lose their notes as well, which are of use
     in messages only.
     """
 
-    def __init__(self, records: Records):
+    def __init__(self, records: Records, graphs: Sequence[Variable] = ()):
         super().__init__(io.BytesIO())
+        leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
+        self._of_graphs = {id(graph.leaf_value(leaf)) for leaf in leaves}  # see `check_public`
         self._sizes = {size for size in records.lengths if size > FEW}
         # Arrays that are declared as public, and initial values of variables that are.
         known = [graph.leaf_value(leaf) for leaf in _declared(records)]
@@ -120,10 +123,12 @@ class Inspector(cloudpickle.Pickler):
         shape = None if isinstance(value, Type | Variable) else getattr(value, "shape", None)
         if isinstance(shape, tuple) and shape not in self._known and self._as_long(shape):
             raise self._refusal(value, "that is as long as there are records")
-        numbers = isinstance(value, np.ndarray) and value.dtype.kind not in "OSU"
-        if not numbers:
-            self._refuse_many(value)
-        return "numbers" if numbers else None
+        if isinstance(value, np.ndarray) and value.dtype.kind not in "OSU":
+            if value.size > _MOST and shape not in self._known and id(value) not in self._of_graphs:
+                raise self._refusal(value, "that is neither an array of the model's own nor a public one")
+            return "numbers"
+        self._refuse_many(value)
+        return None
 
     def _as_long(self, shape: tuple[object, ...]) -> bool:
         """Whether an axis is as long as there are records; a vector, as long as several columns of them."""

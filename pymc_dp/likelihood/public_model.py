@@ -67,12 +67,21 @@ class PublicGraphs(NamedTuple):
         free = {name: one.variable for name, one in self.free.items()}
         return {**self.data, **free, **self.deterministics, **self.potentials}
 
+    @property
+    def _others(self) -> list[dict[str, Variable]]:
+        return [self.potentials, self.deterministics, self.data, self.lengths]
+
+    @property
+    def outputs(self) -> list[Variable]:
+        """All of them: free variables, their initial values that are graphs, phi, and others."""
+        free = list(self.free.values())
+        given = [one.initial for one in free if isinstance(one.initial, Variable)]
+        others = [v for group in self._others for v in group.values()]
+        return [one.variable for one in free] + given + self.phi + others
+
     def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "PublicGraphs":
         """Graphs of their own: shared variables are copied, and constants where `own` is true."""
-        free, rest = list(self.free.values()), [self.potentials, self.deterministics, self.data, self.lengths]
-        given = [one.initial for one in free if isinstance(one.initial, Variable)]
-        outputs = [one.variable for one in free] + given + self.phi
-        outputs += [v for group in rest for v in group.values()]
+        outputs = self.outputs
         if replaced:
             outputs = clone_replace(outputs, replaced, rebuild_strict=False)
         leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
@@ -85,12 +94,12 @@ class PublicGraphs(NamedTuple):
             for name, one in self.free.items()
         }
         phi = [next(clones) for _ in self.phi]
-        potentials, deterministics, data, lengths = ({name: next(clones) for name in group} for group in rest)
+        others = [{name: next(clones) for name in group} for group in self._others]
         named = {
             name: FreeVariable(variables[name], one.transform, initial[name])
             for name, one in self.free.items()
         }
-        return PublicGraphs(named, potentials, deterministics, data, lengths, phi)
+        return PublicGraphs(named, *others, phi)
 
 
 def _copied(leaf: Variable) -> Variable:
@@ -218,7 +227,7 @@ class PublicModel:
         self.bounds = np.repeat(np.array(within, dtype=float).T, sizes, axis=1)
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
-        left_out.Inspector(records).inspect(self._graphs)
+        left_out.Inspector(records, self._graphs.outputs).inspect(self._graphs)
 
     def model(
         self,

@@ -26,6 +26,8 @@ ODD = (Exception, SystemExit)
 
 def _plain(cell: object) -> object:
     """A cell as it was before another one made its column wider: numbers of text, text of bytes, reals."""
+    if cell is np.ma.masked:
+        return None
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
         cell = cell.item()
     if isinstance(cell, bytes):
@@ -68,20 +70,21 @@ def number(cell: object) -> float:
 
 
 def level_text(cell: object) -> str | None:
-    """Name of a level, or None for what is missing: 3, 3.0, "3", "3.0" and "03" are one level."""
+    """Name of a level, or None for what is missing: 3, 3.0, "3", "3.0" and "03" are one level.
+
+    So are true and 1, and a day and its midnight: one odd cell makes a column of the one of the other.
+    """
     try:
         cell = _plain(cell)
         if isinstance(cell, str):
             text = cell
-        elif isinstance(cell, bool | np.bool_):
-            text = str(bool(cell))
-        elif isinstance(cell, _NUMBERS):
+        elif isinstance(cell, (*_NUMBERS, np.bool_)):
             value = float(cell)
             if not math.isfinite(value):
                 return None
             text = _name(value)
         elif isinstance(cell, datetime.date | datetime.time):
-            text = cell.isoformat()
+            text = cell.isoformat().removesuffix("T00:00:00")
         else:
             return None
         return text if type(text) is str and 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None

@@ -5,6 +5,7 @@ type in which a column is stored is looked at to read its cells, and for nothing
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -63,14 +64,23 @@ def _array(column: object) -> np.ndarray:
     if isinstance(column, pd.Series) and isinstance(column.dtype, pd.ArrowDtype):
         cells = [_python(cell.as_py) for cell in column.array.__arrow_array__()]
     elif isinstance(column, pd.Series | list | tuple | np.ndarray):
-        cells = [_plain_time(cell) for cell in column]
+        cells = _cells(column)
     else:
         raise TypeError(f"A column is a NumPy array, a pandas Series or a list, got {type(column).__name__}.")
     return np.fromiter(cells, dtype=object, count=len(cells))  # a cell may be a sequence itself
 
 
+def _cells(column: pd.Series | list | tuple | np.ndarray) -> list[object]:
+    """Each cell; None for one that cannot be had, as a time zone's date that is after the year 9999 in it."""
+    try:
+        return [_plain_time(cell) for cell in column]
+    except ODD:
+        one = column.iloc.__getitem__ if isinstance(column, pd.Series) else column.__getitem__
+        return [_plain_time(_python(partial(one, k))) for k in range(len(column))]
+
+
 def _python(read: Callable[[], object]) -> object:
-    """Of a cell of Arrow's; None if there is none."""
+    """What is read of one cell; None if that raises."""
     try:
         return read()
     except ODD:
@@ -88,11 +98,15 @@ def _times(column: np.ndarray) -> np.ndarray:
     cells = np.full(len(column), None, dtype=object)
     if column.ndim != 1 or column.dtype.kind == "m" or np.datetime_data(column.dtype)[0] == "generic":
         return cells if column.ndim == 1 else column
-    if np.datetime_data(column.dtype)[0] in ("ps", "fs", "as"):  # of which pandas has none
-        column = column.astype("M8[ns]")
-    years = column.astype("M8[Y]").astype(np.int64)
-    there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years of pandas' dates that have seconds
-    cells[there] = pd.Series(column[there]).astype(object).to_numpy()
+    try:
+        if np.datetime_data(column.dtype)[0] in ("ps", "fs", "as"):  # of which pandas has none
+            column = column.astype("M8[ns]")
+        years = column.astype("M8[Y]").astype(np.int64)
+        there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years of pandas' dates that have seconds
+        cells[there] = pd.Series(column[there]).astype(object).to_numpy()
+    except ODD:  # of one of them: the others are read one by one
+        if len(column) > 1:
+            cells[:] = [_times(column[k : k + 1])[0] for k in range(len(column))]
     return cells
 
 

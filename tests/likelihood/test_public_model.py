@@ -210,6 +210,36 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
     assert Secrets(**private).in_bytes(cloudpickle.dumps(public))
 
 
+@pytest.mark.parametrize(
+    "held",
+    [
+        lambda x: x[:100],
+        lambda x: x[::2].T,
+        lambda x: np.diff(x[:, 0]),
+        lambda x: pandas.Series(x[:100, 0]),
+        lambda x: pt.constant(x[:100]),
+    ],
+    ids=["rows", "transposed", "differences", "series", "constant"],
+)
+def test_a_part_of_a_table_that_a_function_refers_to_is_not_published(held):
+    """With the bounds of a prior, as a function that reads a slice of the records; and a few numbers of its own."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 2))
+
+    def model_of(table):
+        with pm.Model() as model:
+            bounds = pm.distributions.transforms.Interval(
+                bounds_fn=lambda *_: (-5.0 - 0.0 * len(str(table)), None)
+            )
+            slope = pm.Normal("slope", shape=2, transform=bounds, default_transform=None)
+            pm.Normal("y", pt.dot(x, slope), 1, observed=rng.normal(size=400))
+        return model
+
+    with pytest.raises(dp.errors.PrivacyError, match=r"holds a|reads an array"):
+        PublicModel(RecordModel(model_of(held(x)), verify=False))
+    assert PublicModel(RecordModel(model_of(np.arange(20.0)), verify=False)).parts
+
+
 def test_what_it_has():
     """Names, dimensions, coordinates and data; each model is one of its own."""
     model = everything(**rows())

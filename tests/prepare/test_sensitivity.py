@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import pymc_dp as dp
 from pymc_dp.prepare import cells
 from pymc_dp.prepare.grid import OCTAVE_EDGES
 from pymc_dp.prepare.kinds import Numeric
@@ -162,10 +163,60 @@ def test_texts_that_some_reader_takes_for_numbers_are_these():
         ("1_000", "1000"),
         ("٣", "3"),
         ("\u00a07\u00a0", "7"),
-        ("tRUE ", "True"),
+        ("tRUE ", "1"),
         ("\v1.50", "1.5"),
     ):
         assert cells.level_text(text) == level
+
+
+def test_truth_values_and_midnights_are_what_one_odd_cell_makes_of_them():
+    """`pandas.read_json` makes numbers of truth values where one is null; a category has its first equal
+    one's type; NumPy writes times for all days where one cell is None."""
+    assert cells.level_text(True) == cells.level_text(np.True_) == cells.level_text(1.0) == "1"
+    assert cells.level_text("false") == cells.level_text(0) == "0"
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="M8[D]")
+    for column in (days, np.append(days, None), pd.Series(days), [datetime.date(2020, 1, 1)]):
+        read = columns_of({"a": column}, ["a"])[0]["a"]
+        assert cells.levels_of(read)[0] == "2020-01-01"
+    assert cells.level_text(pd.Timestamp("2020-01-01", tz="UTC")) == "2020-01-01T00:00:00+00:00"
+    assert cells.level_text(datetime.datetime(2020, 1, 1, 6)) == "2020-01-01T06:00:00"
+    masked = list(np.ma.masked_array([1.0, 2.0], [False, True]))
+    assert cells.number(masked[0]) == 1.0 and math.isnan(cells.number(masked[1]))
+
+
+@pytest.mark.parametrize("kind", ["numeric", "category"])
+@pytest.mark.parametrize(
+    ("zone", "odd"),
+    [
+        ("Europe/Berlin", "9999-12-31T23:59:59"),
+        ("America/New_York", "0001-01-01T00:00:00"),
+        ("America/New_York", "20000-01-01"),
+    ],
+)
+def test_dates_that_are_none_in_their_time_zone_say_nothing_before_anything_is_paid(
+    tmp_path, kind, zone, odd
+):
+    """One such date ended in an error of pandas', with what is in the cell, and nothing was charged."""
+    days = np.full(300, "2020-01-01", dtype="M8[us]")
+    days[7] = np.datetime64(odd, "us")
+    column = pd.Series(days).dt.tz_localize("UTC").dt.tz_convert(zone)
+    ledger = dp.Ledger(tmp_path / "ledger", epsilon=1, delta=1e-6)
+    prepare = dp.Prepare({"a": kind}, epsilon=0.5, ledger=ledger).fit({"a": column})
+    assert len(ledger.entries()) == 1
+    prepare.transform({"a": column})
+    read = columns_of({"a": column}, ["a"])[0]["a"]
+    days[7] = days[0]
+    wanted = pd.Series(days).dt.tz_localize("UTC").dt.tz_convert(zone)
+    assert cells.levels_of(read)[:7] == cells.levels_of(columns_of({"a": wanted}, ["a"])[0]["a"])[:7]
+
+
+@pytest.mark.parametrize("unit", ["ps", "fs", "as", "2h"])
+def test_dates_at_the_end_of_what_integers_hold_are_missing(unit):
+    odd = np.int64(-(2**63) + 1).view(f"M8[{unit}]") if unit != "2h" else np.datetime64(5, "2h")
+    column = np.array([odd, odd])
+    for one in (column, list(column), column.astype(object)):
+        read = columns_of({"a": one}, ["a"])[0]["a"]
+        assert len(cells.levels_of(read)) == 2  # and nothing is raised
 
 
 def test_a_long_cell_takes_no_longer_than_reading_it():
@@ -257,7 +308,7 @@ def test_masked_dates_are_dates():
     """NumPy makes whole numbers of them where they are made objects."""
     masked = np.ma.array(np.array(DATES, dtype="M8[ns]"), mask=[0, 1, 0])
     (read_in,) = columns_of({"c": masked}, ["c"])[0].values()
-    assert cells.levels_of(read_in) == ["2020-01-01T00:00:00", None, None]
+    assert cells.levels_of(read_in) == ["2020-01-01", None, None]
 
 
 def test_bounds_that_floating_point_cannot_divide_by():

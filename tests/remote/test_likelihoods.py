@@ -268,7 +268,7 @@ def test_a_table_as_long_as_a_part_is_not_published(length):
     """With the code of a prior, say."""
     with pytest.raises(dp.errors.PrivacyError, match="as long as there are records"):
         left_out.Inspector(in_parts(2)).inspect({"table": np.zeros(length)})
-    left_out.Inspector(in_parts(2)).inspect({"table": np.zeros(length + 2)})  # control
+    left_out.Inspector(in_parts(2)).inspect({"table": np.zeros(length % 7 + 20)})  # control
 
 
 def test_one_record_moves_sums_within_their_bounds():
