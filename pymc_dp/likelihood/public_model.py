@@ -95,11 +95,12 @@ class PublicGraphs(NamedTuple):
         }
         phi = [next(clones) for _ in self.phi]
         others = [{name: next(clones) for name in group} for group in self._others]
+        potentials, deterministics, data, lengths = others
         named = {
             name: FreeVariable(variables[name], one.transform, initial[name])
             for name, one in self.free.items()
         }
-        return PublicGraphs(named, *others, phi)
+        return PublicGraphs(named, potentials, deterministics, data, lengths, phi)
 
 
 def _copied(leaf: Variable) -> Variable:

@@ -222,7 +222,7 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
     ids=["rows", "transposed", "differences", "series", "constant"],
 )
 def test_a_part_of_a_table_that_a_function_refers_to_is_not_published(held):
-    """With the bounds of a prior, as a function that reads a slice of the records; and a few numbers of its own."""
+    """With the bounds of a prior, a function that reads a slice of the records; and one with few numbers."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(400, 2))
 
