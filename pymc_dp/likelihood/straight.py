@@ -140,8 +140,8 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
     Notes
     -----
     Let r be the part of the prior variance that the likelihood leaves, of each combination of what groups
-    differ by of which one does not tell another. Its score gets a slope along that of ``1 - r^1.5`` times
-    what it was.
+    differ by of which one does not tell another. It is the likelihood of parameters whose combinations are
+    ``1 - r^1.5`` times as far from the prior's mean: their scores answer by so much.
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
@@ -151,7 +151,9 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
         whole += _CONSTANT * np.trace(whole) / len(whole) * np.eye(len(whole))
         left, axes = eigh(apart @ after[at] @ apart.T, whole)
         change[at] -= apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** _HIDDEN) @ axes.T @ apart
-    return Message(symmetric(change.T @ message.information @ change), change.T @ message.vector)
+    information = symmetric(change.T @ message.information @ change)
+    score = change.T @ (message.vector - message.information @ prior.mean)
+    return Message(information, score + information @ prior.mean)
 
 
 def with_differences(

@@ -180,6 +180,19 @@ def test_groups_that_are_known_and_all_else_stay_as_they_are():
     np.testing.assert_array_equal(few.information, information)
 
 
+def test_levels_whose_priors_have_means_of_their_own_are_hidden_around_these():
+    """An expert's numbers, each group's own: what is told is added to them, and not to zero."""
+    rng = np.random.default_rng(0)
+    mean, root = rng.normal(0, 5, size=7), rng.normal(size=(7, 7))
+    information, lookups = 0.2 * root @ root.T, [np.arange(6)[:, None]]
+    message = Message(information, information @ rng.normal(size=7))
+    found = straight.without_hidden_differences(message, Normal(np.eye(7), np.zeros(7)), lookups)
+    moved = message._replace(vector=message.vector + information @ mean)
+    other = straight.without_hidden_differences(moved, Normal(np.eye(7), mean), lookups)
+    np.testing.assert_allclose(other.information, found.information)
+    np.testing.assert_allclose(other.vector, found.vector + found.information @ mean)
+
+
 def test_reference_levels_are_no_trouble():
     """Levels that are constants, whose prior variance is 1e-14."""
     prior = Normal(np.diag([1e14, 1e14, 1.0, 1.0, 1.0]), np.zeros(5))
