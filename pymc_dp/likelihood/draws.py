@@ -60,8 +60,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     ------
     NotSampledError
         The sampler failed, chains do not agree, or there are too few effective draws, and so again with
-        `target_accept` 0.99 where `kwargs` do not choose it or a sampler; it carries the likelihood, which is
-        paid for.
+        `target_accept` 0.99 and five draws for each where `kwargs` do not choose it or a sampler; it carries
+        the likelihood, which is paid for.
 
     Notes
     -----
@@ -74,11 +74,12 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
     chosen = {"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"} & kwargs.keys()
-    # Where draws are no posterior, once more with steps that are short enough for scales near zero.
-    careful = 0.99
-    tries = [settings] if chosen else [settings, settings | {"target_accept": careful}]
-    for choice in tries:
-        idata = _sampled(likelihood, model, {"draws": draws, "chains": chains} | tuned | choice)
+    # Where draws are no posterior, once more with steps that are short enough for scales near zero, and so
+    # many draws for each that is kept.
+    careful, each = {"target_accept": 0.99}, 5
+    for choice, thin in [(settings, 1)] if chosen else [(settings, 1), (settings | careful, each)]:
+        number = {"draws": thin * draws, "chains": chains}
+        idata = _thinned(_sampled(likelihood, model, number | tuned | choice), thin)
         with np.errstate(all="ignore"):  # what is constant has no R-hat
             found = _wrong(idata)
         if found is None:
@@ -125,6 +126,11 @@ def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object
             return pm.sample(model=model, **settings)
     except Exception as error:
         raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
+
+
+def _thinned(idata: DataTree, thin: int) -> DataTree:
+    """One of so many draws."""
+    return idata if thin == 1 else idata.isel(draw=slice(None, None, thin), missing_dims="ignore")
 
 
 def _wrong(idata: DataTree) -> str | None:
