@@ -21,7 +21,7 @@ _PULLED = 0.2
 _ALL_PULL = 0.95
 # Coordinates of those of a record that take what all records see together for their own: scales.
 _TAKERS = 2.0
-# Part of its variance that is the same for all groups.
+# What the groups of a look-up take has this part of its variance in common.
 _IN_COMMON = 0.5
 #: Power of the distance with which an earlier score loses its worth.
 SHARP = 4
@@ -214,10 +214,10 @@ class Round:
         return rows.T @ rows
 
     def taken(self, spread: np.ndarray, care: Care) -> np.ndarray:
-        """What coordinates, shape (p,), may take for their own of what all records see of such parameters.
+        """How much of each coordinate's score, shape (p,), may be of other coordinates that are not known.
 
-        For noise, by its scale. Of many coordinates few take it, and it is not known which. Of a group's
-        coordinate these are its own.
+        A scale takes for noise what unknown levels add to squares. Of many coordinates few take anything, and
+        it is not known which. A group's coordinate takes what its own records see.
 
         Parameters
         ----------
@@ -233,9 +233,10 @@ class Round:
     def taken_for_other(
         self, mean: np.ndarray, covariance: np.ndarray, care: Care, lookups: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Root, shape (p, p), of the covariance of what coordinates are off by since they take that.
+        """Root R, shape (p, p), of ``R R'``: how far coordinates are off because of what they take, `taken`.
 
-        In all rounds alike; and groups of a look-up alike: what these differ by is not off.
+        Every round is off by the same, so that more rounds do not make it smaller. All groups of a look-up
+        are off by the same as well: what they differ by is not.
 
         Parameters
         ----------

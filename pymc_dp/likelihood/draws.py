@@ -129,7 +129,7 @@ def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object
 
 
 def _thinned(idata: DataTree, thin: int) -> DataTree:
-    """One of so many draws."""
+    """Every so many-th draw."""
     return idata if thin == 1 else idata.isel(draw=slice(None, None, thin), missing_dims="ignore")
 
 

@@ -25,7 +25,7 @@ _UNKNOWN = 100.0
 # The least and the most that is taken for one.
 _LEAST = 1e-100
 _MOST = 1e100
-# What is told of a direction is not further from what is believed of it, in its own standard deviations.
+# A score is no more than so many of its standard deviations from what it would be at what is believed.
 _GUESSED = 3.0
 
 

@@ -19,9 +19,9 @@ from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0
-# Power of the part of a prior variance that is left: slopes of what is hidden are off by that part.
+# What groups differ by is told by one minus this power of the part of the prior variance that is left.
 _HIDDEN = 1.5
-# Of a variance, which a constant has as well.
+# Part of the mean prior variance that is added to each: reference levels are constants, and have none.
 _CONSTANT = 1e-10
 # Fewer groups are known like other coordinates: little depends on how their spread is told.
 _MANY = 10
@@ -139,9 +139,9 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
 
     Notes
     -----
-    Let r be the part of the prior variance that the likelihood leaves, of each combination of what groups
-    differ by of which one does not tell another. It is the likelihood of parameters whose combinations are
-    ``1 - r^1.5`` times as far from the prior's mean: their scores answer by so much.
+    Take combinations of what groups differ by that are independent of each other under the prior and under
+    the likelihood, and let r be the part of the prior variance of one that the likelihood leaves. The result
+    at c is the given likelihood at ``m + (1 - r^1.5)(c - m)``, where m is the prior's mean of it.
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
