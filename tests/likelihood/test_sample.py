@@ -238,8 +238,11 @@ def likelihood():
 def test_draws_that_are_no_posterior_are_made_once_more_with_care(likelihood, monkeypatch):
     """Horseshoes, whose scales are near zero: sampling what is released costs nothing."""
     asked, run = sampled(monkeypatch, lambda accept: accept == 0.99)
-    assert set(run(likelihood).posterior.data_vars) == {"beta"}
+    found = run(likelihood)
+    assert set(found.posterior.data_vars) == {"beta"}
     assert asked == [None, 0.99]
+    # Of five draws one is kept, so that there are as many as were asked for.
+    assert found.posterior.sizes["draw"] == found.sample_stats.sizes["draw"] == 500
 
 
 def test_draws_that_are_a_posterior_are_made_once(likelihood, monkeypatch):
