@@ -12,6 +12,7 @@ from pymc_dp.printing import text_table
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.complete_model import Complete, complete
+from pymc_dp.records.derivatives import check_slopes
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
@@ -192,6 +193,8 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
     twins = TablesTwins(records)
     check_generative(twins.unlike)
     check_seen(twins.touched)
+    for table in records.tables:
+        check_slopes(table.reading)
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

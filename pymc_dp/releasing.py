@@ -25,6 +25,7 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
+from pymc_dp.records.derivatives import check_slopes
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.refusals import check_generative, check_seen
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
@@ -201,6 +202,8 @@ def open_records(
     part = PublicModel(records)
     check_generative(twins.unlike)
     check_seen(twins.touched)
+    for table in records.tables:
+        check_slopes(table.reading)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)
     named = enumerate(records.coordinates.names)
@@ -258,7 +261,7 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, opened.prior, name_numbers(part.parts), beside),
+        "verdict": judge(found, opened.prior, name_numbers(part.parts), beside, part.support),
         "versions": versions(),
     }
     if isinstance(records, RecordsOfOwners):

@@ -23,6 +23,7 @@ from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records import graph
+from pymc_dp.records.coefficients import bounds_of
 from pymc_dp.records.several_tables import Records
 
 
@@ -161,6 +162,8 @@ class PublicModel:
         The likelihood coordinates.
     bounds : ndarray, shape (2, p)
         Between which numbers the search takes likelihood coordinates.
+    support : ndarray, shape (2, p)
+        Between which the prior has them, where they are as they are and have constant bounds.
     near_zero : NearZero
         What they are of those that records see.
     longest_step : float
@@ -223,9 +226,11 @@ class PublicModel:
         pairs = zip(self.parts, sources, strict=True)
         each = [(spreads.get(source), k) for part, source in pairs for k in range(part.size)]
         self.near_zero = NearZero({i: one for i, (one, k) in enumerate(each) if one and one.holds(k)})
-        within = [records.coordinates.bounds.get(source, (-np.inf, np.inf)) for source in sources]
+        own, anywhere = records.coordinates.bounds, (-np.inf, np.inf)
+        within = [own.get(v, anywhere) for v in sources]
+        priors = [(v in own and bounds_of(v, opaque.transforms[v])) or anywhere for v in sources]
         sizes = [part.size for part in self.parts]
-        self.bounds = np.repeat(np.array(within, dtype=float).T, sizes, axis=1)
+        self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
         left_out.Inspector(records, self._graphs.outputs).inspect(self._graphs)

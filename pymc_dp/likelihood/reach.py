@@ -83,6 +83,9 @@ class Reach:
     def step(self, pulling: float, usual: np.ndarray, direction: np.ndarray) -> np.ndarray | None:
         """Step in place of the usual one, shape (p,); None where that is right, as it is the first time.
 
+        Or where it is longer: in many directions of which some are hardly known the one that scores point to
+        turns often, and the reach is halved each time.
+
         Parameters
         ----------
         pulling : float
@@ -100,5 +103,7 @@ class Reach:
             self._reach *= 0.5 if back else 1.0 if self._turned else 2.0
         self._direction = direction
         if self._rounds < 2:
+            return None
+        if self._reach < np.linalg.norm(usual):
             return None
         return self._reach * direction / max(float(np.linalg.norm(direction)), 1e-300)

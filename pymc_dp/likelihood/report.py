@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from pymc_dp.likelihood.found import Found
-from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.mixtures import Normal, inverse
+from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
@@ -63,7 +64,8 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
         *_of_nothing(facts["verdict"].values()),
-        *_of_one_side(facts["verdict"]),
+        *_of_names(facts["verdict"], _ONE_SIDED, _WHY_ONE_SIDED),
+        *_of_names(facts["verdict"], _BEYOND, _WHY_BEYOND),
         *accuracy_rows(facts),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
@@ -103,10 +105,10 @@ def _of_nothing(verdicts: Collection[Verdict]) -> list[tuple[str, str]]:
     return [("Why", _WHY_NOTHING)] if nothing else []
 
 
-def _of_one_side(verdicts: Mapping[str, Verdict]) -> list[tuple[str, str]]:
-    """What is not known of parameters that are bounded on one side."""
-    names = [name for name, one in verdicts.items() if one.get("verdict") == _ONE_SIDED]
-    return [("Why", _WHY_ONE_SIDED.format(", ".join(names)))] if names else []
+def _of_names(verdicts: Mapping[str, Verdict], verdict: str, why: str) -> list[tuple[str, str]]:
+    """What is to be said once of all parameters with a verdict."""
+    names = [name for name, one in verdicts.items() if one.get("verdict") == verdict]
+    return [("Why", why.format(", ".join(names)))] if names else []
 
 
 def _of_parameter(said: Mapping[str, object]) -> str:
@@ -129,6 +131,12 @@ _WHY_ONE_SIDED = (
     "outcomes are alike, a plane separates them, or noise hides the few that would tell. Beyond, the prior "
     "decides; one that rules out what cannot be is the mend, or more records, or a larger epsilon."
 )
+_BEYOND = "in doubt: beyond its bound"
+_WHY_BEYOND = (
+    "Records are likeliest where {} is beyond a bound of its prior, by more than four standard errors. "
+    "Either the prior rules out what they say; or the parameter is periodic, as a phase is, and its other "
+    "end is meant: then write it by a sine and a cosine."
+)
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, noise hides "
     "them, or outcomes are all alike or separated by a covariate. If covariates are far from zero, or "
@@ -145,12 +153,18 @@ _LITTLE = 0.7
 _NOTHING = 0.95
 # A direction is that of the coordinates that change by more than this part of the one that changes most.
 _ALONG = 0.3
+# Standard errors beyond a bound, from which it is said.
+_FAR_BEYOND = 4.0
 # Of all parameters, where many bounds are unknown and outcomes are not compared in intervals.
 _IN_DOUBT = "in doubt: see Censoring"
 
 
 def judge(
-    found: Found, prior: Normal, labels: list[str], beside: AccuracyFacts | None = None
+    found: Found,
+    prior: Normal,
+    labels: list[str],
+    beside: AccuracyFacts | None = None,
+    bounds: np.ndarray = UNBOUNDED,
 ) -> dict[str, Verdict]:
     """What is known of each coordinate.
 
@@ -162,6 +176,8 @@ def judge(
     labels : list of str
     beside : AccuracyFacts, optional
         What other releases say.
+    bounds : ndarray, shape (2, p)
+        Of the prior.
 
     Returns
     -------
@@ -178,10 +194,15 @@ def judge(
     # A slope whose records are clipped more than usual ones seems smaller than it is.
     without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
+    mean = inverse(found.message.information + prior.precision) @ (
+        found.message.vector + prior.precision @ prior.mean
+    )
+    beyond = np.maximum(bounds[0] - mean, mean - bounds[1]) > _FAR_BEYOND * private
     along = np.abs(found.one_sided) / before
     open_ = along > _ALONG * max(along.max(), math.ulp(0.0))
     verdicts: dict[str, Verdict] = {}
-    for label, one, other, first, unbounded in zip(labels, private, without, before, open_, strict=True):
+    each = zip(labels, private, without, before, open_, beyond, strict=True)
+    for label, one, other, first, unbounded, outside in each:
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if censoring is not None and censoring["in_doubt"]:
             said = _IN_DOUBT
@@ -189,6 +210,8 @@ def judge(
             said = _TELLS_LITTLE
         elif unbounded:
             said = _ONE_SIDED
+        elif outside:
+            said = _BEYOND
         elif of_prior > _NOTHING:
             said = "says little, with or without privacy"
         elif wider <= _AS_GOOD:

@@ -1,6 +1,6 @@
 """Derivatives of graphs, for all records at once, and a look at whether each row is about its own record."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -11,14 +11,20 @@ from pytensor.gradient import NullTypeGradError
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import ancestors
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.graph.utils import MethodNotDefined
+from pytensor.scalar import basic as scalar
 from pytensor.scan.op import Scan
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records import graph
-from pymc_dp.records.refusals import refuse_derivative
+from pymc_dp.records.reading import Reading
+from pymc_dp.records.refusals import refuse_derivative, refuse_steps
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.verification import differ, made_up
+
+# Steps, of which derivatives are zero.
+_JUMPS = scalar.Sign | scalar.Ceil | scalar.Floor | scalar.Trunc | scalar.RoundHalfToEven
 
 
 class NotStructuredError(Exception):
@@ -41,6 +47,29 @@ def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
     except (MethodNotDefined, NullTypeGradError, NotImplementedError) as error:
         raise refuse_derivative(type(error).__name__) from None
     return cast(list[Variable], found)
+
+
+def check_slopes(reading: Reading) -> None:
+    """Refuse a release of parameters with which no record's log-likelihood moves, though it reads them.
+
+    Raises
+    ------
+    ModelRefusedError
+    """
+    values = {reading.opaque.values[rv]: name for name, rv in reading.opaque.free.items()}
+    if steps := read_in_steps(reading.terms, values):
+        raise refuse_steps([name for v, name in values.items() if v in steps])
+
+
+def read_in_steps(outputs: Sequence[Variable], parameters: Collection[Variable]) -> set[Variable]:
+    """Parameters of which outputs read only whether they are below or above something."""
+    moving: dict[Variable, frozenset[Variable]] = {v: frozenset([v]) for v in parameters}
+    for node in toposort(list(outputs)):
+        jumps = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, _JUMPS)
+        reads = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in node.inputs))
+        moving |= {v: reads for v in node.outputs if not jumps and v.type.dtype.startswith("float")}
+    moves = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in outputs))
+    return set(parameters).intersection(ancestors(outputs)) - moves
 
 
 def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:

@@ -229,6 +229,17 @@ def check_seen(touched: int) -> None:
         )
 
 
+def refuse_steps(names: Sequence[str]) -> ModelRefusedError:
+    """Build the error for parameters of which all derivatives are zero."""
+    return ModelRefusedError(
+        f"Records tell of {', '.join(map(repr, names))} by comparisons alone, as in switch(t < tau, a, b).",
+        "what is released is made of first derivatives of each record's log-likelihood, and these are zero: "
+        "nothing would be known of it, and what else depends on it would be wrong.",
+        "write a smooth step, pm.math.sigmoid((t - tau) / width) in place of t >= tau, with a width that is "
+        "public. Or run a step method, as dp.sample(step=dp.DPPenaltyMH(...)).",
+    )
+
+
 def check_generative(unlike: Mapping[str, str]) -> None:
     """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
     for name, why in sorted(unlike.items()):

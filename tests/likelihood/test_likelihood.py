@@ -251,6 +251,22 @@ def test_verdicts_go_by_what_is_known_with_and_without_privacy():
         assert ({one["verdict"] for one in said.values()} == {"in doubt: see Censoring"}) is in_doubt
 
 
+def test_a_best_value_beyond_a_bound_of_the_prior_is_said():
+    """A phase of -3.0 was found at 3.3 under a prior from -pi to pi, and said to be usable."""
+    prior, bounds = Normal(np.eye(3), np.zeros(3)), np.array([[-3.0] * 3, [3.0] * 3])
+    for mean, doubtful in ((3.5, True), (3.3, False), (-3.5, True)):
+        message = Message(100 * np.eye(3), np.array([101 * mean, 0.0, 0.0]))
+        found = Found(np.zeros(3), message, [], [], message.information, np.zeros((3, 3)), np.zeros(3))
+        said = judge(found, prior, list("abc"), bounds=bounds)
+        assert [said[name]["verdict"] for name in "abc"] == [
+            "in doubt: beyond its bound" if doubtful else "usable", "usable", "usable"
+        ]  # fmt: skip
+    free = judge(found, prior, list("abc"))
+    assert free["a"]["verdict"] == "usable", "what has no bound is not beyond it"
+    text = likelihood(verdict={"a": said["a"]}).report()
+    assert "where a is beyond a bound of its prior" in text
+
+
 def released():
     """The exact likelihood of a normal mean, as if it had been released; its private outcomes."""
     y = np.random.default_rng(3).normal(1.0, 1.0, size=50)

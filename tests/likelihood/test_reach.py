@@ -9,14 +9,15 @@ from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, longest_step
 
 
 def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
-    reach, far, one = Reach(), 0.9, np.array([3.0, 0.0])
-    assert reach.step(far, np.array([0.1, 0.0]), one) is None
-    found = [reach.step(far, one, sign * one)[0] for sign in (1, 1, -1, -1, 1)]
+    reach, far, one, short = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0])
+    assert reach.step(far, short, one) is None
+    found = [reach.step(far, short, sign * one)[0] for sign in (1, 1, -1, -1, 1)]
     assert found == [0.5, 1.0, -0.5, -0.5, 0.25]
+    assert reach.step(far, one, one) is None, "what is believed is farther"
 
 
 def test_nearby_steps_go_by_what_is_believed():
-    reach, one = Reach(), np.ones(1)
+    reach, one = Reach(), np.full(1, 0.2)
     assert all(reach.step(0.45, one, one) is None for _ in range(4))
     assert reach.step(0.6, one, one) is None
     assert reach.step(0.3, one, one) is None, "one round alone says little: a ridge may start like this"

@@ -9,9 +9,11 @@ import pytensor.tensor as pt
 import pytest
 from pytensor.tensor.blockwise import Blockwise
 
+import pymc_dp as dp
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.likelihood.seen import unseen
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.derivatives import by_record
+from pymc_dp.records.derivatives import by_record, read_in_steps
 from pymc_dp.records.model import RecordModel
 from tests.records.derivatives import gradients_of, predictors_of
 from tests.records.families import families
@@ -308,3 +310,37 @@ def test_derivatives_by_record_are_no_loop_in_python():
     share = 1 / (1 + np.exp(second - first))
     expected = np.stack([2 * (data[:, 0] + 1) * share, 2 * (data[:, 0] - 1) * (1 - share), 1 - share], axis=1)
     np.testing.assert_allclose(function(at, data), expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("read", "steps"),
+    [
+        (lambda tau, t: pt.switch(tau >= t, 1.0, 2.0), True),
+        (lambda tau, t: 1.0 * (t > pt.exp(tau)), True),
+        (lambda tau, t: pt.floor(tau * t), True),
+        (lambda tau, t: t[(tau > 0).astype("int64")] + t, True),
+        (lambda tau, t: pt.switch(tau >= t, tau, 2.0), False),
+        (lambda tau, t: pt.maximum(t - tau, 0.0), False),
+        (lambda tau, t: (t > tau) * (t - tau), False),
+        (lambda tau, t: t, False),
+    ],
+)
+def test_what_is_only_compared_has_no_slope(read, steps):
+    tau, t = pt.scalar("tau"), pt.vector("t")
+    assert read_in_steps([read(tau, t)], [tau]) == ({tau} if steps else set())
+
+
+def test_a_change_point_in_a_comparison_is_refused_before_it_is_paid():
+    """The rates on both sides were "usable", up to 31 standard deviations off."""
+    t = np.arange(40.0)
+
+    def model(step):
+        with pm.Model() as model:
+            tau, rates = pm.Uniform("tau", 0, 40), pm.Exponential("rates", 1, shape=2)
+            pm.Poisson("y", rates[0] + (rates[1] - rates[0]) * step(t - tau), observed=np.ones(40, dtype=int))
+        return model
+
+    with pytest.raises(ModelRefusedError, match="Records tell of 'tau' by comparisons alone"):
+        dp.release_likelihood(model(lambda apart: apart > 0), epsilon=1, delta=1e-6)
+    assert dp.inspect(model(lambda apart: apart > 0)).no_release is not None
+    assert dp.inspect(model(pm.math.sigmoid)).no_release is None
