@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.mixtures import Message
+from pymc_dp.likelihood.rounds import Round
 
 
 class Found(NamedTuple):

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, RESULT, Care
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
+from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Care
 
 # Standard deviations that are tried: as many quantiles of the prior's draws of it.
 _LEVELS = 8

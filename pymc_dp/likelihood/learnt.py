@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import AT_REST, OF_GROUPS, WALK, Care, Round, believed
+from pymc_dp.likelihood.beliefs import believed
 from pymc_dp.likelihood.groups import Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
+from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round
 from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
+from pymc_dp.likelihood.rounds import Round
 
 # Standard deviation of rho before it is seen, for distances in prior standard deviations.
 _FASTEST = 2.0

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_dp.likelihood import shares
-from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import (
     Efficiency,
@@ -26,6 +25,7 @@ from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
+from pymc_dp.likelihood.rounds import Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 

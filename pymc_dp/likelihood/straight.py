@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import eigh, helmert
 
-from pymc_dp.likelihood.beliefs import OF_GROUPS, SHARP, Round
+from pymc_dp.likelihood.beliefs import SHARP
 from pymc_dp.likelihood.groups import FEWEST
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.rounds import OF_GROUPS, Round
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0

@@ -7,7 +7,7 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import beliefs, groups, information, learnt, straight
+from pymc_dp.likelihood import groups, information, learnt, rounds, straight
 from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
@@ -175,7 +175,7 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
 
     seeds = (0, 2)  # 26 together, and -10 of the control
     assert sum(told(seed) for seed in seeds) > 0
-    control = beliefs.OF_GROUPS._replace(misfit=4.0)
+    control = rounds.OF_GROUPS._replace(misfit=4.0)
     monkeypatch.setattr(groups, "OF_GROUPS", control)
     monkeypatch.setattr(learnt, "OF_GROUPS", control)
     monkeypatch.setattr(straight, "_MANY", 1_000)

@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import stats
 
-from pymc_dp.likelihood import beliefs, information, mixtures
+from pymc_dp.likelihood import information, mixtures, rounds
 
 
 def drawn(seen, noise, largest=1e9, *, by=information.draws):
@@ -91,12 +91,12 @@ def test_slopes_on_the_way_are_no_steeper_than_the_last_where_rounding_leaves_no
     last = np.array([[[1.0, 1.0], [1.0, 1.0 - 1e-9]]])
     change = np.array([[3.0, 0.0], [1.0, 2.0]])
     given = np.stack([np.diag([2.0, 5.0]), 1e-3 * np.eye(2)])
-    found = beliefs._no_steeper(given, change @ mixtures.roots(last))
+    found = rounds._no_steeper(given, change @ mixtures.roots(last))
     like = change @ last[0] @ change.T
     away = np.array([-5.0, 9.0])
     away -= like[0] * (away @ like[0]) / (like[0] @ like[0])  # where the last says nothing
     assert np.isfinite(found).all()
     assert np.linalg.eigvalsh(found).min() > -1e-9
     assert (np.einsum("i,kij,j->k", away, found, away) < 1e-6 * (away @ away)).all()
-    alike = beliefs._no_steeper(given, mixtures.roots(10 * np.eye(2)[None]))
+    alike = rounds._no_steeper(given, mixtures.roots(10 * np.eye(2)[None]))
     np.testing.assert_array_equal(alike, given)  # a control: what is less steep is left as it is

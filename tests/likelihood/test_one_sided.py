@@ -9,9 +9,9 @@ from scipy.integrate import quad
 
 import pymc_dp as dp
 from benchmarks.hard_designs import DESIGNS, released
-from pymc_dp.likelihood.beliefs import Round
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.one_sided import widen_one_sided
+from pymc_dp.likelihood.rounds import Round
 
 FALLS, NOISE = 2.0, 5.0
 PRIOR = Normal(np.eye(2), np.zeros(2))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pymc_dp.likelihood.beliefs import RESULT, Round
+from pymc_dp.likelihood.rounds import RESULT, Round
 
 
 def taken_at(slopes, touched, metric=None):
