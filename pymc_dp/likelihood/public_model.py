@@ -7,24 +7,24 @@ from typing import NamedTuple
 
 import numpy as np
 import pymc as pm
-import pytensor
 from pymc.logprob.transforms import Transform
 from pytensor import config
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
-from pytensor.graph.utils import Scratchpad
-from pytensor.tensor.random.type import RandomType
 
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.centring import Told, centring_of
+from pymc_dp.likelihood.inspector import Inspector
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
-from pymc_dp.records import graph
 from pymc_dp.records.coefficients import bounds_of
 from pymc_dp.records.several_tables import Records
+
+# Types that have numbers and nothing beside them.
+_PLAIN = (float, int, bool, list, tuple, np.ndarray, np.float64, np.int64)
 
 
 class FreeVariable(NamedTuple):
@@ -80,13 +80,21 @@ class PublicGraphs(NamedTuple):
         others = [v for group in self._others for v in group.values()]
         return [one.variable for one in free] + given + self.phi + others
 
+    @property
+    def beside(self) -> list[object]:
+        """Transforms, each once, and initial values that are neither graphs nor plain numbers."""
+        free = list(self.free.values())
+        given = [one.initial for one in free if not isinstance(one.initial, Variable | str | None)]
+        odd = [one for one in given if type(one) not in _PLAIN or np.asarray(one).dtype.kind not in "fiub"]
+        return [*{id(one.transform): one.transform for one in free}.values(), *odd]
+
     def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "PublicGraphs":
         """Graphs of their own: shared variables are copied, and constants where `own` is true."""
         outputs = self.outputs
         if replaced:
             outputs = clone_replace(outputs, replaced, rebuild_strict=False)
         leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
-        copies = {v: _copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
+        copies = {v: left_out.copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
         outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
         clones = iter(outputs)
         variables = {name: next(clones) for name in self.free}
@@ -102,20 +110,6 @@ class PublicGraphs(NamedTuple):
             for name, one in self.free.items()
         }
         return PublicGraphs(named, potentials, deterministics, data, lengths, phi)
-
-
-def _copied(leaf: Variable) -> Variable:
-    """A constant or shared variable that shares nothing with the original; random streams are new ones."""
-    if isinstance(leaf.type, RandomType):
-        return pytensor.shared(np.random.default_rng(), name=leaf.name)
-    value = deepcopy(graph.storage(leaf)[0]) if isinstance(leaf, Constant | SharedVariable) else None
-    if isinstance(leaf, Constant):
-        return type(leaf)(leaf.type, value, name=leaf.name)
-    if isinstance(leaf, SharedVariable):
-        new = type(leaf)(leaf.type, value, strict=True, name=leaf.name)
-        new.tag = Scratchpad()
-        return new
-    return leaf
 
 
 class Part(NamedTuple):
@@ -233,7 +227,7 @@ class PublicModel:
         self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
         self._graphs = found.cloned(left_out.stand_ins(records), own=True)
-        left_out.Inspector(records, self._graphs.outputs).inspect(self._graphs)
+        Inspector(records, self._graphs.outputs).inspect([*self._graphs.outputs, *self._graphs.beside])
 
     def model(
         self,

@@ -14,7 +14,7 @@ import pytest
 from pytensor.compile.builders import OpFromGraph
 
 import pymc_dp as dp
-from pymc_dp.likelihood import left_out
+from pymc_dp.likelihood import inspector, left_out
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records import gate, graph
 from pymc_dp.records.model import RecordModel
@@ -202,9 +202,9 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
     private = rows()
     records = RecordModel(everything(**private), verify=False, **KWARGS["everything"])
     monkeypatch.setattr(left_out, "stand_ins", lambda records: {})
-    with pytest.raises(dp.errors.PrivacyError, match="holds a ndarray"):
+    with pytest.raises(dp.errors.PrivacyError, match=r"holds more than a few numbers.*ndarray"):
         PublicModel(records)
-    monkeypatch.setattr(left_out.Inspector, "inspect", lambda self, value: None)
+    monkeypatch.setattr(inspector.Inspector, "inspect", lambda self, value: None)
     public = PublicModel(records)
     assert Secrets(**private).in_objects(public)
     assert Secrets(**private).in_bytes(cloudpickle.dumps(public))
@@ -235,7 +235,7 @@ def test_a_part_of_a_table_that_a_function_refers_to_is_not_published(held):
             pm.Normal("y", pt.dot(x, slope), 1, observed=rng.normal(size=400))
         return model
 
-    with pytest.raises(dp.errors.PrivacyError, match=r"holds a|reads an array"):
+    with pytest.raises(dp.errors.PrivacyError, match=r"holds more than a few numbers|reads an array"):
         PublicModel(RecordModel(model_of(held(x)), verify=False))
     assert PublicModel(RecordModel(model_of(np.arange(20.0)), verify=False)).parts
 
@@ -341,7 +341,7 @@ def test_code_that_takes_a_table_along_is_refused():
         [Person(*pair) for pair in pairs.items()],
     ]
     for table in tables:
-        with pytest.raises(dp.errors.PrivacyError, match=r"holds a .*(as long as|more than a few)"):
+        with pytest.raises(dp.errors.PrivacyError, match="holds more than a few numbers"):
             PublicModel(model(interval_by(table)))
 
 
@@ -386,7 +386,7 @@ def test_a_table_in_code_or_beside_an_operation_is_refused():
 
     PublicModel(made(prior(draw)))
     for declare in (prior(with_literals), noted):
-        with pytest.raises(dp.errors.PrivacyError, match="with more than a few numbers or names"):
+        with pytest.raises(dp.errors.PrivacyError, match="holds more than a few numbers"):
             PublicModel(made(declare))
 
 
