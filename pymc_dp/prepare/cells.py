@@ -9,6 +9,7 @@ import decimal
 import fractions
 import math
 import numbers
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -20,7 +21,12 @@ _BOOL = {"true": True, "false": False}
 # Digits by which readers of numbers agree.
 _DIGITS = 15
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
-#: What an odd cell may raise. It counts as missing: an error would say that it is there.
+_ZONE = r"Z|[+-]\d\d(?::?\d\d){0,2}"
+_CLOCK = rf"([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:\.(\d+))?)?)?({_ZONE})?"
+# A day, and perhaps a time of it, as ISO 8601 writes them.
+_MOMENT = re.compile(rf"(\d{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?:[T ]{_CLOCK})?", re.ASCII)
+#: What an odd cell may raise. It counts as missing: an error would say that it is there. An interruption and
+#: the end of a task go through: they are the program's, and a class that raises them in its cells is code.
 ODD = (Exception, SystemExit)
 
 
@@ -72,19 +78,20 @@ def number(cell: object) -> float:
 def level_text(cell: object) -> str | None:
     """Name of a level, or None for what is missing: 3, 3.0, "3", "3.0" and "03" are one level.
 
-    So are true and 1, and a day and its midnight: one odd cell makes a column of the one of the other.
+    So are true and 1, a day and its midnight, and a moment in any time zone, as an object or as text: one odd
+    cell makes a column of the one of the other, or changes how all of a column's dates are written.
     """
     try:
         cell = _plain(cell)
         if isinstance(cell, str):
-            text = cell
+            text = _moment(cell)
         elif isinstance(cell, (*_NUMBERS, np.bool_)):
             value = float(cell)
             if not math.isfinite(value):
                 return None
             text = _name(value)
         elif isinstance(cell, datetime.date | datetime.time):
-            text = cell.isoformat().removesuffix("T00:00:00")
+            text = _moment(cell.isoformat())
         else:
             return None
         return text if type(text) is str and 0 < len(text) <= LONGEST_LEVEL and text != "NaT" else None
@@ -95,6 +102,23 @@ def level_text(cell: object) -> str | None:
 def _name(value: float) -> str:
     """Of a number; by way of a float: whole numbers become floats in a column where one is missing."""
     return str(int(value)) if value == math.floor(value) else f"{value:.{_DIGITS}g}"
+
+
+def _moment(text: str) -> str:
+    """Name of the day or moment that a text stands for, in UTC if it has a time zone; else the text."""
+    found = _MOMENT.fullmatch(text)
+    if found is None:
+        return text
+    day, hour, minute, second, fraction, zone = found.groups()
+    clock = f"{hour or '00'}:{minute or '00'}:{second or '00'}"
+    if zone:
+        moment = datetime.datetime.fromisoformat(f"{day}T{clock}{zone}").astimezone(datetime.UTC)
+        day, clock = moment.date().isoformat(), moment.time().isoformat()
+    if fraction := (fraction or "").rstrip("0"):
+        clock += f".{fraction}"
+    if zone:
+        return f"{day}T{clock}+00:00"
+    return day if clock == "00:00:00" else f"{day}T{clock}"
 
 
 def truth(cell: object) -> float:

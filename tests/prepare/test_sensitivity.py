@@ -184,6 +184,93 @@ def test_truth_values_and_midnights_are_what_one_odd_cell_makes_of_them():
     assert cells.number(masked[0]) == 1.0 and math.isnan(cells.number(masked[1]))
 
 
+MOMENTS = ["2020-01-01", "2020-01-01", "2020-01-03", "9999-12-31", "0001-01-01"]
+
+
+@pytest.mark.parametrize("odd", ["2020-01-02", "2020-01-02 00:00:01", "2020-01-02 12:00:00.5", None, "none"])
+@pytest.mark.parametrize("unit", ["s", "us"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kolkata"])
+def test_one_time_of_day_does_not_rename_the_days_of_others(odd, unit, zone):
+    """pandas and NumPy write times for all of a column where one has a time, with as many digits for all."""
+    moments = MOMENTS[: 3 if zone else None]
+    alone = pd.Series(np.array(moments, dtype=f"M8[{unit}]")).dt.tz_localize(zone)
+    if odd == "none":
+        beside = alone.astype(object)
+        beside.loc[len(alone)] = odd
+    else:
+        beside = pd.Series(np.array([*moments, odd], dtype=f"M8[{'ns' if zone else 'us'}]")).dt.tz_localize(
+            zone
+        )
+    there = cells.levels_of(columns_of({"c": alone}, ["c"])[0]["c"])
+    assert len(set(there)) == len(set(moments))
+    for column_ in (alone, beside):
+        files = io.StringIO(column_.to_frame("c").to_csv(index=False))
+        written = [column_.astype(str), column_.astype(object), pd.read_csv(files, dtype=str)["c"]]
+        if zone is None and odd != "none":
+            written.append(column_.to_numpy().astype(str))
+            written.append(column_.map(lambda one: one.isoformat(), na_action="ignore"))
+        for stored in (column_, *written):
+            (read_in,) = columns_of({"c": stored}, ["c"])[0].values()
+            assert cells.levels_of(read_in)[: len(moments)] == there
+
+
+def test_an_equal_moment_of_another_zone_does_not_rename_a_level():
+    """A category keeps the first of equal cells for all."""
+    utc = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+    zones = [datetime.timezone(datetime.timedelta(hours=k)) for k in (0, 1, -5)]
+    for first in map(utc.astimezone, zones):
+        column_ = pd.Series([first, utc, utc], dtype=object).astype("category")
+        (read_in,) = columns_of({"c": column_}, ["c"])[0].values()
+        assert cells.levels_of(read_in) == ["2020-01-01T00:00:00+00:00"] * 3
+    early = pd.Timestamp("1880-01-01", tz="Europe/Berlin")  # of which the offset has seconds
+    assert {cells.level_text(one) for one in (early, str(early), early.tz_convert("UTC"))} == {
+        "1879-12-31T23:06:32+00:00"
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "texts"),
+    [
+        (
+            "2020-01-01",
+            ["2020-01-01 00:00:00", "2020-01-01T00:00", "2020-01-01T00", "2020-01-01 00:00:00.000"],
+        ),
+        ("2020-01-01T05:00:00", ["2020-01-01 05:00:00", "2020-01-01T05", "2020-01-01 05:00:00.000000000"]),
+        ("2020-01-01T05:00:00.5", ["2020-01-01 05:00:00.500000", "2020-01-01T05:00:00.500"]),
+        (
+            "2020-01-01T00:00:00+00:00",
+            ["2020-01-01T01:00+01:00", "2019-12-31 19:00:00-0500", "2020-01-01T00:00Z"],
+        ),
+        (
+            "1879-12-31T23:06:32.5+00:00",
+            ["1880-01-01 00:00:00.5+00:53:28", "1880-01-01T00:00:00.500000+005328"],
+        ),
+        (None, ["9999-12-31T23:00:00-05:00", "0001-01-01 00:00:00+01:00", "2020-02-30T00:00:00Z"]),
+    ],
+)
+def test_texts_of_one_moment_are_one_level(name, texts):
+    assert {cells.level_text(text) for text in texts} == {name}
+    if name is not None:
+        assert cells.level_text(name) == name
+        assert cells.level_text(datetime.datetime.fromisoformat(name)) == name
+        assert dp.Category(levels=[texts[0]]).levels == (name,)
+
+
+def test_texts_that_are_no_moments_stay_levels():
+    for text in (
+        *("2020-1-1", "01/02/2020", "20200101T000000", "2020-13-01", "2020-01-01 24:00:00", "2020-01-01 "),
+        *(
+            "2020-01-01x",
+            "2020-01-01 5:00",
+            "2020-01-01  05:00",
+            "00:00:00",
+            "2020-W01-1",
+            "2020-01-01+01:00",
+        ),
+    ):
+        assert cells.level_text(text) == text
+
+
 @pytest.mark.parametrize("kind", ["numeric", "category"])
 @pytest.mark.parametrize(
     ("zone", "odd"),
