@@ -2,6 +2,7 @@
 
 import json
 import math
+import threading
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
@@ -33,6 +34,8 @@ from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
 _FORMAT = 2
+# Of no object, which could not be pickled with it.
+_PAYING = threading.Lock()
 #: What JSON may name.
 _CLASSES = [*NAMES.values(), Cells, NumericConstants, LevelConstants, BooleanConstants]
 
@@ -155,7 +158,7 @@ class Prepare:
         Raises
         ------
         BudgetError
-            It was fitted, or the ledger has no room; nothing is read.
+            It was fitted, in any thread, or the ledger has no room; nothing is released.
         TypeError, ValueError
             No table, a column is not there, or the ledger is for another privacy unit.
 
@@ -168,21 +171,13 @@ class Prepare:
         -----
         **Privacy.** As of the class. An exception after the charge carries no value.
         """
-        if self._paid:
-            raise BudgetError(
-                "This Prepare is paid for: transform() uses it again at no cost, to_json() keeps it. Make a "
-                "new one to pay for another."
-            )
         check_ledger(self.ledger, unit=unit_of(privacy_unit)[0])
         columns, n_rows = columns_of(X, list(self._kinds))
         codes, n = units(privacy_unit, n_rows)
         made = {release: self._measurement(release) for _, release in self._releases}
         for one in made.values():
             _ = one.measurement  # OpenDP's own price, before anything is charged
-        reservation = None
-        if self.ledger is not None:
-            reservation = self.ledger.reserve(self.events, label=self.label)
-        self._paid = True
+        reservation = self._pay()
         first = slice(None) if codes is None else np.unique(codes, return_index=True)[1]
         public_n = n if self._target.relation == "substitute" else None
         self.constants_ = {
@@ -193,6 +188,20 @@ class Prepare:
             self.ledger.confirm(reservation)
         self._warn()
         return self
+
+    def _pay(self) -> int | None:
+        """Charge the ledger; the number of its entry. In one thread alone: each release needs a charge."""
+        with _PAYING:
+            if self._paid:
+                raise BudgetError(
+                    "This Prepare is paid for: transform() uses it again at no cost, to_json() keeps it. "
+                    "Make a new one to pay for another."
+                )
+            reservation = None
+            if self.ledger is not None:
+                reservation = self.ledger.reserve(self.events, label=self.label)
+            self._paid = True
+        return reservation
 
     def _warn(self) -> None:
         poor = [n for n, c in self.constants_.items() if isinstance(c, NumericConstants) and not c.reliable]

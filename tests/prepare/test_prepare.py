@@ -2,7 +2,10 @@
 
 import json
 import sys
+import threading
+import time
 import warnings
+from contextlib import nullcontext
 
 import numpy as np
 import pandas as pd
@@ -10,7 +13,7 @@ import pytest
 from scipy import stats
 
 import pymc_dp as dp
-from pymc_dp.prepare import fitting
+from pymc_dp.prepare import fitting, transformer
 from pymc_dp.prepare.grid import Cells
 from pymc_dp.prepare.transformer import OTHER
 
@@ -165,6 +168,44 @@ def test_charged_before_anything_is_read(tmp_path, monkeypatch):
     with pytest.raises(dp.errors.PrivacyBudgetExceeded):
         dp.Prepare({"year": "numeric"}, epsilon=1.0, ledger=ledger).fit(table(50))
     assert len(read) == 1 and len(ledger.entries()) == 1
+
+
+@pytest.mark.parametrize("alone", [True, False], ids=["locked", "control"])
+def test_two_threads_do_not_release_twice_for_one_price(alone, tmp_path, monkeypatch):
+    """Both ask before either has paid: one is refused. Without the lock both are charged and release."""
+    asked, refused, reserve = threading.Barrier(2), [], dp.Ledger.reserve
+
+    def slow(*arguments, **kwargs):
+        time.sleep(0.2)
+        return reserve(*arguments, **kwargs)
+
+    def fit():
+        asked.wait()
+        try:
+            made.fit(table(50))
+        except dp.errors.BudgetError as error:
+            refused.append(str(error))
+
+    monkeypatch.setattr(dp.Ledger, "reserve", slow)
+    if not alone:
+        monkeypatch.setattr(transformer, "_PAYING", nullcontext())
+    ledger = dp.Ledger(tmp_path / "study.db", epsilon=1.0, delta=1e-6)
+    made = dp.Prepare({"smoker": "boolean"}, epsilon=0.2, ledger=ledger)
+    threads = [threading.Thread(target=fit) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (len(ledger.entries()), len(refused)) == ((1, 1) if alone else (2, 0))
+    assert all("is paid for" in said for said in refused)
+
+
+def test_a_refusal_of_the_ledger_leaves_it_unpaid(tmp_path):
+    ledger = dp.Ledger(tmp_path / "study.db", epsilon=0.1, delta=1e-6)
+    made = dp.Prepare({"smoker": "boolean"}, epsilon=0.2, ledger=ledger)
+    for _ in range(2):
+        with pytest.raises(dp.errors.PrivacyBudgetExceeded):
+            made.fit(table(50))
 
 
 def test_a_failure_after_the_charge_says_nothing(tmp_path, monkeypatch):
