@@ -200,5 +200,9 @@ def _hash(value: object) -> str:
     if not isinstance(value, np.ndarray):
         return ""
     state = hashlib.blake2b(f"{value.dtype} {value.shape}".encode())
-    state.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+    parts = [value]
+    if isinstance(value, np.ma.MaskedArray):  # as `pm.set_data` makes one of an array with a NaN
+        parts = [np.ma.getdata(value), np.ma.getmaskarray(value)]
+    for part in parts:
+        state.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8))
     return state.hexdigest()

@@ -386,6 +386,26 @@ def test_whose_rows_are_whose_and_sparse_rows_tell_a_part_from_another():
     assert digest(x, persons.copy()) == several[1] and digest(x.copy(), made=sparse_rows) == several[6]
 
 
+def test_what_is_masked_tells_a_part_from_another():
+    """Of the same numbers: a masked one is no number of the model's."""
+
+    def masked(part):
+        x, y = part
+        with pm.Model() as model:
+            data = pm.Data("x", np.zeros(x.shape))
+            pm.Bernoulli("y", logit_p=data @ pm.Normal("beta", 0, 2, shape=2), observed=y)
+            pm.set_data({"x": x})
+        return model
+
+    def digest(mask):
+        return Shard(Recipe(masked, (np.ma.array(DATA[0], mask=mask), DATA[1]))).read().digest
+
+    first, second = np.zeros((2, 61, 2), dtype=bool)
+    first[3], second[4] = True, True
+    assert len({digest(first), digest(second), digest(False)}) == 3
+    assert digest(first.copy()) == digest(first)
+
+
 TWICE = {
     "object": [DATA, DATA],
     "path": ["a.npy", "b.npy", "a.npy"],
