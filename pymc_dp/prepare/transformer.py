@@ -33,7 +33,7 @@ from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
-_FORMAT = 2
+_FORMAT = 3
 # Of no object, which could not be pickled with it.
 _PAYING = threading.Lock()
 #: What JSON may name.
