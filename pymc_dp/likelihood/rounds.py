@@ -23,6 +23,8 @@ _ALL_PULL = 0.95
 _TAKERS = 2.0
 # What the groups of a look-up take has this part of its variance in common.
 _IN_COMMON = 0.5
+#: Power of the distance with which an earlier score loses its worth.
+SHARP = 4
 #: Where records pull, on average, with more than this part of their bound, most that tell are clipped, and
 #: steps are too short: the search did not arrive.
 AT_REST = 0.12

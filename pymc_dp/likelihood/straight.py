@@ -4,7 +4,7 @@ Few draws of a slope of many groups cannot tell which of them is right. And nois
 the safe side, is not safe here: levels that are nearer to each other than their noise is said to be are taken
 for equal, and their spread for zero. So noise is said as it is. What all groups have in common is another
 thing: signals are strong there, and that slopes change on the way counts for more than noise
-(`beliefs.believed`).
+(`learnt.believed`).
 """
 
 from collections.abc import Sequence
@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 from scipy.linalg import eigh, helmert
 
-from pymc_dp.likelihood.beliefs import SHARP
 from pymc_dp.likelihood.groups import FEWEST
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
-from pymc_dp.likelihood.rounds import OF_GROUPS, Round
+from pymc_dp.likelihood.rounds import OF_GROUPS, SHARP, Round
 
 # Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
 _MUCH = 5.0

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_dp.likelihood import straight
-from pymc_dp.likelihood.beliefs import believed
+from pymc_dp.likelihood.learnt import believed
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal
 from pymc_dp.likelihood.rounds import OF_GROUPS
 from tests.likelihood.test_rounds import taken_at
