@@ -109,9 +109,7 @@ class Replayed(Measurements):
 @pytest.fixture(scope="module", params=["one search", "two searches", "censored", "censored, unknown"])
 def parts(request):
     made = model(request.param)
-    # Compiled where intervals are compared one after the other: thousands of calls a run.
-    compiled = NUMBA if "unknown" in request.param else None
-    records = RecordModel(made, compile_kwargs=compiled)
+    records = RecordModel(made, compile_kwargs=NUMBA)  # compiled: thousands of calls a run
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)))
     prior = approximate_prior(PublicModel(records), start)
     return made, Twins(records), start, prior
