@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 import pymc as pm
 
 from pymc_dp.bounds import model_of
-from pymc_dp.errors import ModelRefusedError
+from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.expected import expected_width
+from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.printing import text_table
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
@@ -37,7 +38,7 @@ class Inspection:
         Dimensions whose coordinates are not released.
     refusals : list of ModelRefusedError
         Why the model would be refused; empty if it would not.
-    no_release : ModelRefusedError or None
+    no_release : PrivacyError or None
         Why `dp.sample` without a step, and `dp.release_likelihood`, would refuse a model that steps take.
     tables : list of int
         Number of rows of each table: observed variables of one length are one.
@@ -53,7 +54,7 @@ class Inspection:
     refusals: list[ModelRefusedError]
     tables: list[int]
     widths: Mapping[float, float] = field(default_factory=dict)
-    no_release: ModelRefusedError | None = None
+    no_release: PrivacyError | None = None
 
     @property
     def accepted(self) -> bool:
@@ -174,9 +175,9 @@ def inspect(
         records = read_records(model, privacy_unit=privacy_unit, integrate=True, **settings, verify=False)
         try:
             widths = _widths(records)
-        except ModelRefusedError as error:
+        except PrivacyError as error:
             no_release = error
-    if no_release is not None and effects:  # of which no step knows
+    if isinstance(no_release, ModelRefusedError) and effects:  # of which no step knows
         refusals, no_release = [no_release], None
     listed = list(arrays.values())
     return Inspection(n, listed, variables, withheld, refusals, list(tables), widths, no_release)
@@ -187,7 +188,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
 
     Raises
     ------
-    ModelRefusedError
+    PrivacyError
         None can be released.
     """
     twins = TablesTwins(records)
@@ -195,6 +196,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
     check_seen(twins.touched)
     for table in records.tables:
         check_slopes(table.reading)
+    PublicModel(records)  # which refuses what may not be published
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

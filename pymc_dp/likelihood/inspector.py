@@ -3,18 +3,22 @@
 import io
 import pickletools
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from pickle import PickleBuffer
+from dataclasses import fields, is_dataclass
+from os import sep
+from pathlib import Path
+from pickle import PickleBuffer, PicklingError
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, cast
 
 import cloudpickle
 import numpy as np
+import pymc
+import pytensor
 from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.utils import Scratchpad
 from scipy.sparse import issparse
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.left_out import declared
+from pymc_dp.likelihood.left_out import RANDOM, declared, forget_notes, not_compiled
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import FEW
 from pymc_dp.records.several_tables import Records
@@ -28,6 +32,7 @@ _LONGEST_LIST, _LONGEST_WORD = 16, 300
 # Letters of what a refusal names.
 _LONGEST_KIND = 60
 _LIBRARIES = {"pytensor", "pymc"}
+_LIBRARIES_AT = tuple(f"{Path(one.__path__[0])}{sep}" for one in (pytensor, pymc))
 # Whole numbers below this that stand in code are positions and axes.
 _SMALL = 256
 # A flag of code: its first literal is its documentation (CO_HAS_DOCSTRING, from Python 3.13 on).
@@ -40,7 +45,6 @@ _OF_CLASSES = {
 _BUILTIN = {type(None), bool, int, float, str, bytes, bytearray, tuple, list, dict, set, frozenset}
 _ARRAYS = (np.ndarray, np.generic)
 _NUMERIC = "fiubcmM"
-_RANDOM = (np.random.Generator, np.random.RandomState)
 
 
 class Inspector(cloudpickle.Pickler):
@@ -78,22 +82,20 @@ class Inspector(cloudpickle.Pickler):
         self._left: list[object] = []
         self._seen: dict[int, object] = {}
         self._kinds: dict[str, None] = {}
+        self._codes: set[CodeType] = set()
 
     def inspect(self, value: object) -> None:
         """Raise PrivacyError if there is too much in it."""
         self._left.append(value)
-        while self._left:
-            self.dump(self._left.pop())
+        try:
+            while self._left:
+                self.dump(self._left.pop())
+        except (TypeError, AttributeError, PicklingError) as error:
+            why = "uses a lock, an open file or a connection"
+            raise _refuse("has something in it that cannot be written", self._kinds, why) from error
         if self._amount + _amount(self._written.getvalue()) > self._most:
-            named = [one for one in self._kinds if len(one) <= _LONGEST_KIND]
-            raise PrivacyError(
-                "The public part of the model holds more than a few numbers or names, in one of these: "
-                f"{', '.join(named) or 'attributes of its variables'}.\n"
-                "  Why this is refused: what is released has the priors with it, their code too: a function "
-                "of yours (CustomDist, a transform) that refers to a table takes it along.\n"
-                "  How to fix it: let the function read its arguments and plain numbers alone, or give the "
-                "model the numbers as an array and declare it with public=."
-            )
+            why = "refers to a table"
+            raise _refuse("holds more than a few numbers or names", self._kinds, why)
 
     def persistent_id(self, value: object) -> tuple[()] | None:
         """Look at an object; pickle calls this for each, before it takes it apart.
@@ -109,7 +111,7 @@ class Inspector(cloudpickle.Pickler):
             self._amount += type(value).__name__ in self._kinds  # of a list of labels, say
             return ()
         if isinstance(value, Apply | Variable):
-            _forget_notes(value)
+            forget_notes(value)
         parts = self._parts(value)
         if parts is None:
             return None
@@ -119,14 +121,15 @@ class Inspector(cloudpickle.Pickler):
 
     def _parts(self, value: object) -> list[object] | None:
         """What an object holds that is to be counted; None: pickle is to take it apart."""
-        if isinstance(value, _RANDOM) or self._is_public(value):
+        if isinstance(value, RANDOM) or self._is_public(value):
             return []
         if isinstance(value, np.dtype):
-            return [] if value.kind != "V" and not value.metadata else None
+            return [] if value.kind not in "VT" and not value.metadata else None
         if isinstance(value, ModuleType):
             return list(self.dispatch_table[ModuleType](value)[1][1:])
         if isinstance(value, FunctionType | type):
             return self._of_code(value)
+        value = not_compiled(value)
         if _of_library(type(value)):
             return list(_beside_structure(value.__reduce_ex__(self.proto)))
         self._kinds[type(value).__name__] = None
@@ -174,15 +177,42 @@ class Inspector(cloudpickle.Pickler):
             parts = [*cells, value.__defaults__, *(value.__kwdefaults__ or {}).values(), state or None]
             if _of_library(value):
                 return list(_beside_structure(parts))
-            parts += [*slots["__globals__"].values(), *_literals(value.__code__, value.__doc__)]
+            parts += [*slots["__globals__"].values(), *self._literals(value.__code__, value.__doc__)]
             self._kinds[f"the function {value.__code__.co_name}"] = None
         elif _of_library(value):
             return list(_beside_structure([*arguments, state]))
         else:
-            parts = [*arguments[2:4], *(one for name, one in state.items() if name not in _OF_CLASSES)]
+            parts = [one for one in arguments if not isinstance(one, str)]  # its metaclass and bases too
+            parts += [one for name, one in state.items() if name not in _OF_CLASSES]
+            own = fields(value) if is_dataclass(value) else ()
+            parts += [part for one in own for part in (one.default, one.default_factory, dict(one.metadata))]
         known = [value.__name__, value.__qualname__, value.__doc__, *value.__annotations__.values()]
         self._amount += sum(len(one) for one in known if isinstance(one, str)) / _DESCRIPTION
         return parts + [one for one in known if not isinstance(one, str)]
+
+    def _literals(self, code: CodeType, documentation: str | None) -> Iterator[object]:
+        """What is written in a function and in those inside of it, once: no words or small whole numbers."""
+        written = () if code in self._codes else code.co_consts[1 if code.co_flags & _DOCUMENTED else 0 :]
+        self._codes.add(code)
+        for one in written:
+            if isinstance(one, CodeType):
+                yield from self._literals(one, None)
+            elif isinstance(one, tuple):
+                yield tuple(each for each in one if not _is_word(each))
+            elif not (_is_word(one) or one == documentation or (isinstance(one, int) and abs(one) < _SMALL)):
+                yield one
+
+
+def _refuse(what: str, kinds: Iterable[str], why: str) -> PrivacyError:
+    named = [one for one in kinds if len(one) <= _LONGEST_KIND]
+    return PrivacyError(
+        f"The public part of the model {what}, in one of these: "
+        f"{', '.join(named) or 'attributes of its variables'}.\n"
+        "  Why this is refused: what is released has the priors with it, their code too: a function of yours "
+        f"(CustomDist, a transform) that {why} takes it along.\n"
+        "  How to fix it: let the function read its arguments and plain numbers alone, or give the model the "
+        "numbers as an array and declare it with public=."
+    )
 
 
 def _same(one: Any, value: Any) -> bool:
@@ -191,15 +221,13 @@ def _same(one: Any, value: Any) -> bool:
     return (one != value).nnz == 0 if issparse(one) else one.tobytes() == value.tobytes()
 
 
-def _forget_notes(value: Apply | Variable) -> None:
-    notes, value.tag = value.tag, Scratchpad()
-    for name in ("lower_triangular", "upper_triangular"):  # which PyTensor's code looks for
-        if hasattr(notes, name):
-            setattr(value.tag, name, getattr(notes, name))
-
-
 def _of_library(value: Any) -> bool:
-    """Whether PyTensor or PyMC has written a function or class, or has made it of its own (`CustomDist`)."""
+    """Whether PyTensor or PyMC has written a function or class, or has made it of its own (`CustomDist`).
+
+    Of a function its code says so: what it says of itself may be copied from another (`functools.wraps`).
+    """
+    if isinstance(value, FunctionType):
+        return value.__code__.co_filename.startswith(_LIBRARIES_AT)
     if isinstance(value, type) and value.__module__ == "abc":
         value = value.__base__
     return str(value.__module__).split(".")[0] in _LIBRARIES
@@ -228,17 +256,6 @@ def _beside_words(value: object) -> Iterator[object]:
         yield from () if len(value) <= _LONGEST_WORD else (value,)
     elif not (value is None or value is ... or (isinstance(value, int) and abs(value) < 2**63)):
         yield value
-
-
-def _literals(code: CodeType, documentation: str | None = None) -> Iterator[object]:
-    """What is written in a function, and in those inside of it, but for words and small whole numbers."""
-    for one in code.co_consts[1 if code.co_flags & _DOCUMENTED else 0 :]:
-        if isinstance(one, CodeType):
-            yield from _literals(one)
-        elif isinstance(one, tuple):
-            yield tuple(each for each in one if not _is_word(each))
-        elif not _is_word(one) and one != documentation and not (isinstance(one, int) and abs(one) < _SMALL):
-            yield one
 
 
 def _is_word(value: object) -> bool:

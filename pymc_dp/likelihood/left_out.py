@@ -1,14 +1,20 @@
 """What keeps arrays of records out of the graphs of a public model, and looks whether it did."""
 
+import io
+import numbers
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
+from datetime import date, timedelta
+from typing import Any
 
+import cloudpickle
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
 from pytensor import sparse
+from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.type import HasShape
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
@@ -18,6 +24,10 @@ from scipy.sparse import csr_matrix
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
+
+RANDOM = (np.random.Generator, np.random.RandomState)
+# What a coordinate may be: nothing that has other things in it.
+_LABELS = (str, numbers.Number, np.generic, date, timedelta, type(None))
 
 
 def stand_ins(records: Records) -> dict[Variable, Variable]:
@@ -79,3 +89,52 @@ def declared(records: Records) -> set[Variable]:
 
 def _numbers_of_rows(records: Records) -> set[int]:
     return {table.n_rows for table in records.tables}
+
+
+def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | None:
+    """Coordinates of a public dimension: names, numbers and dates, and nothing that has others in it."""
+    for label in labels or ():
+        if isinstance(label, np.void) or not isinstance(label, _LABELS):
+            raise PrivacyError(
+                f"Coordinates of {name!r} have a {type(label).__name__} among them.\n"
+                "  Why this is refused: coordinates are published with the model, and it may hold records.\n"
+                "  How to fix it: give names, numbers or dates."
+            )
+    return deepcopy(labels)
+
+
+def not_compiled(value: object) -> object:
+    """An Op of the user's without the function that PyTensor compiled of it, if there is one."""
+    if not isinstance(value, OpFromGraph) or vars(value).get("_fn") is None:
+        return value
+    value = copy(value)
+    vars(value)["_fn"] = None
+    return value
+
+
+class _Writer(cloudpickle.Pickler):
+    """Writes without what computes: random streams are new ones, and compiled functions are left out."""
+
+    def reducer_override(self, value: object) -> Any:
+        """What pickle is to write of an object."""
+        if isinstance(value, RANDOM):
+            return (
+                np.random.RandomState if isinstance(value, np.random.RandomState) else np.random.default_rng
+            ), ()
+        shorter = not_compiled(value)
+        return super().reducer_override(value) if shorter is value else shorter.__reduce_ex__(self.proto)
+
+
+def written(value: object) -> bytes:
+    """A pickle of what is published, as it is when it is inspected: what is changed later is not in it."""
+    stream = io.BytesIO()
+    _Writer(stream).dump(value)
+    return stream.getvalue()
+
+
+def forget_notes(value: Apply | Variable) -> None:
+    """Forget what PyTensor notes at a node, but for what its code looks for."""
+    notes, value.tag = value.tag, Scratchpad()
+    for name in ("lower_triangular", "upper_triangular"):
+        if hasattr(notes, name):
+            setattr(value.tag, name, getattr(notes, name))

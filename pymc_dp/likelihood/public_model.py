@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
+import cloudpickle
 import numpy as np
 import pymc as pm
 from pymc.logprob.transforms import Transform
@@ -209,7 +210,7 @@ class PublicModel:
         lengths = {name: length for name, length in opaque.lengths.items() if name in used}
         self.longest_step = longest_step(model.observed_RVs)
         self._dims = {name: of_one for name, of_one in dims.items() if any(of_one)}
-        self._coords = {name: model.coords[name] for name in lengths}
+        self._coords = {name: left_out.labels_of(name, model.coords[name]) for name in lengths}
         self._order = list(model.named_vars)
         self.parts = _parts(records, free, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
@@ -226,8 +227,15 @@ class PublicModel:
         sizes = [part.size for part in self.parts]
         self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
-        self._graphs = found.cloned(left_out.stand_ins(records), own=True)
-        Inspector(records, self._graphs.outputs).inspect([*self._graphs.outputs, *self._graphs.beside])
+        public = found.cloned(left_out.stand_ins(records), own=True)
+        Inspector(records, public.outputs).inspect([*public.outputs, *public.beside])
+        # Nothing of the program that makes it: what that changes later does not come in.
+        self._written = left_out.written(public)
+
+    @property
+    def graphs(self) -> PublicGraphs:
+        """Each time other ones."""
+        return cast(PublicGraphs, cloudpickle.loads(self._written)).cloned()
 
     def model(
         self,
@@ -245,7 +253,7 @@ class PublicModel:
         """
         # New nodes do not note which lines made them. A model of its own, whatever context is open.
         with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
-            graphs = self._graphs.cloned()
+            graphs = self.graphs
             free = {one.variable for one in graphs.free.values()}
             for name, length in graphs.lengths.items():
                 model.add_coord(name, deepcopy(self._coords[name]), length=length)

@@ -178,6 +178,12 @@ class Round:
         return self._pull / (self.bound * self.records)
 
     @property
+    def is_far(self) -> bool:
+        """Whether records pull by more than noise would show: a result from here would say nothing."""
+        noise = 2 * math.sqrt(2 * self.score.size) * self.noise**2
+        return self._pull**2 > (AT_REST * self.bound * self.records) ** 2 + noise
+
+    @property
     def pulled(self) -> float:
         """Distance that this shows."""
         return (self.pulling / _PULLED) ** 2

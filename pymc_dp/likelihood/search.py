@@ -121,6 +121,7 @@ class Search:
                 self._scale()
             after = shares.of_next_round(share, self._step, self._longest)
             share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
+            share = shares.of_far_round(share, self._measure.left, self.rounds[-1].is_far)
             self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.wide = math.isinf(self._mu)

@@ -41,6 +41,10 @@ _GROWTH = 2.0
 _AGAIN = 1.15
 # The last round is that which would have more than this part of what is left.
 _MOST_OF_REST = 0.5
+# Where records still pull, a round has at most this part of what is left, so that another follows,
+_BEFORE = 0.12
+# as long as this is left.
+_LEAST_LAST = 0.06
 # Noise of a coordinate is the same in all portions if each has as much of the budget as a unit touches
 # coordinates there, and so many more: of few coordinates a search has to be begun as well.
 _TO_BEGIN = 2
@@ -77,6 +81,11 @@ def of_first_round(mu: float, records: float, touched: float) -> float:
 def of_next_round(share: float, step: float, longest: float) -> float:
     """After one with this share and a step of this length; what is longer than the longest was cut short."""
     return share * (_GROWTH if step < min(_SHORT, longest) else _AGAIN)
+
+
+def of_far_round(share: float, left: float, is_far: bool) -> float:
+    """The share, or where records still pull so little that another round follows, while there is enough."""
+    return min(share, _BEFORE * left) if is_far and left > _LEAST_LAST else share
 
 
 def is_last(share: float, left: float) -> bool:

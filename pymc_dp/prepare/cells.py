@@ -24,7 +24,10 @@ _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 _ZONE = r"Z|[+-]\d\d(?::?\d\d){0,2}"
 _CLOCK = rf"([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:\.(\d+))?)?)?({_ZONE})?"
 # A day, and perhaps a time of it, as ISO 8601 writes them.
-_MOMENT = re.compile(rf"(\d{{4}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?:[T ]{_CLOCK})?", re.ASCII)
+_MOMENT = re.compile(rf"(\d{{4,}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?:[T ]{_CLOCK})?", re.ASCII)
+# Days and perhaps a time beside them, as pandas writes how long something took.
+_DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d\d:\d\d:\d\d)(?:\.(\d+))?)?", re.ASCII)
+_MIDNIGHT = "00:00:00"
 #: What an odd cell may raise. It counts as missing: an error would say that it is there. An interruption and
 #: the end of a task go through: they are the program's, and a class that raises them in its cells is code.
 ODD = (Exception, SystemExit)
@@ -105,7 +108,12 @@ def _name(value: float) -> str:
 
 
 def _moment(text: str) -> str:
-    """Name of the day or moment that a text stands for, in UTC if it has a time zone; else the text."""
+    """Name of the day, moment (in UTC if it has a zone) or duration that a text stands for; else the text."""
+    if took := _DURATION.fullmatch(text):
+        days, clock, fraction = took.groups()
+        clock, fraction = clock or _MIDNIGHT, (fraction or "").rstrip("0")
+        rest = f"{clock}.{fraction}" if fraction else clock
+        return f"{days} days" if rest == _MIDNIGHT else f"{days} days {rest}"
     found = _MOMENT.fullmatch(text)
     if found is None:
         return text
@@ -118,7 +126,7 @@ def _moment(text: str) -> str:
         clock += f".{fraction}"
     if zone:
         return f"{day}T{clock}+00:00"
-    return day if clock == "00:00:00" else f"{day}T{clock}"
+    return day if clock == _MIDNIGHT else f"{day}T{clock}"
 
 
 def truth(cell: object) -> float:

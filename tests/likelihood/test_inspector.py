@@ -4,9 +4,11 @@ import dataclasses
 import datetime
 import enum
 import functools
+import threading
 import types
 from functools import cache
 
+import cloudpickle
 import numpy as np
 import pandas as pd
 import pymc as pm
@@ -132,6 +134,14 @@ CARRIERS = {
     "documentation of a class": lambda: documented(lambda: type("A", (), {})),
     "attributes of a class": lambda: type("A", (), {f"a{k}": value for k, value in enumerate(Y.tolist())}),
     "note of an operation": noted,
+    "metaclass": lambda: type("Registry", (type,), {"seen": Y.tolist()})("Config", (), {}),
+    "bases of a member": lambda: (
+        enum.Enum("Level", {"low": 1}, type=type("Mixin", (), {"seen": Y.tolist()})).low
+    ),
+    "field of a dataclass": lambda: dataclasses.make_dataclass(
+        "Setting", [("scale", float, dataclasses.field(default=1.0, metadata={"of": Y.tolist()}))]
+    ),
+    "function that says it is PyMC's": lambda: functools.wraps(pm.logp)(lambda: Y),
 }
 
 
@@ -229,6 +239,13 @@ def operations():
     return prior
 
 
+def compiled_operation():
+    v = pt.scalar()
+    op = OpFromGraph([v], [pt.tanh(v) + v**2])
+    assert float(op(pt.constant(0.5, dtype="float64")).eval()) > 0 and op._fn is not None
+    return op(pm.Normal("b"))
+
+
 HONEST = {
     "numbers": lambda: held_by_a_prior(np.arange(20.0)),
     "a few of several kinds": lambda: held_by_a_prior(
@@ -236,6 +253,7 @@ HONEST = {
     ),
     "settings": lambda: held_by_a_prior(Setting()),
     "a generator": lambda: held_by_a_prior(np.random.default_rng(1)),
+    "an operation that was compiled": compiled_operation,
     "custom": custom,
     "transforms": lambda: sum(
         pm.HalfNormal(f"b{k}", transform=Softplus(), default_transform=None) for k in range(10)
@@ -273,10 +291,50 @@ def test_what_models_have_is_accepted(name, monkeypatch):
 def test_what_an_initial_value_has_beside_its_numbers_is_refused(start):
     """Control: a list of as many numbers, which is public as the initial value that it is."""
     assert public(lambda: pm.Normal("b", shape=60, initval=np.linspace(0, 1, 60).tolist()).sum()).parts
-    graphs = PublicModel(few_records(N))._graphs
+    graphs = PublicModel(few_records(N)).graphs
     free = {"b": graphs.free["b"]._replace(initial=start())}
     with pytest.raises(PrivacyError, match="more than a few"):
         Inspector(few_records(N)).inspect(graphs._replace(free=free).beside)
+
+
+def test_what_a_function_refers_to_later_is_not_released():
+    """A cache that was empty, and was filled when the likelihood had been released, went along with it."""
+    cache = {}
+    found = public(lambda: held_by_a_prior(cache))
+    cache.update(zip(NAMES, Y.tolist(), strict=True))
+    assert b"Secretperson" in cloudpickle.dumps(lambda: cache), "control"
+    model = found.model(lambda phi: phi[0].sum())
+    for one in (found, model.rvs_to_transforms[model["b"]]):
+        assert b"Secretperson" not in cloudpickle.dumps(one)
+
+
+@pytest.mark.parametrize(
+    ("labels", "fit"),
+    [
+        ([f"clinic {k}" for k in range(GROUPS)], True),
+        (np.arange(GROUPS), True),
+        ([*TABLE.groupby(np.arange(N) % GROUPS)], False),
+        (TABLE[:GROUPS].to_dict("records"), False),
+        ([*TABLE[:GROUPS].to_records()], False),
+    ],
+    ids=["names", "numbers", "groups", "rows", "records"],
+)
+def test_coordinates_are_names_or_numbers(labels, fit):
+    with pm.Model(coords={"clinic": labels}) as model:
+        z = pm.Normal("z", dims="clinic")
+        pm.Normal("y", z[np.arange(N) % GROUPS], 1, observed=Y)
+    records = RecordModel(model, verify=False)
+    if fit:
+        assert PublicModel(records).parts
+        return
+    with pytest.raises(PrivacyError, match="Coordinates of 'clinic' have a") as found:
+        PublicModel(records)
+    assert "Secretperson" not in str(found.value)
+
+
+def test_what_cannot_be_written_is_refused_in_words():
+    with pytest.raises(PrivacyError, match=r"cannot be written.*the function bounds"):
+        public(lambda: held_by_a_prior(threading.Lock()))
 
 
 @cache

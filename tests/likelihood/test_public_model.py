@@ -206,7 +206,7 @@ def test_the_checks_notice_what_is_left_in(monkeypatch):
         PublicModel(records)
     monkeypatch.setattr(inspector.Inspector, "inspect", lambda self, value: None)
     public = PublicModel(records)
-    assert Secrets(**private).in_objects(public)
+    assert Secrets(**private).in_objects(public.graphs)
     assert Secrets(**private).in_bytes(cloudpickle.dumps(public))
 
 

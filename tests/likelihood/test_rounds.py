@@ -74,3 +74,11 @@ def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
     np.testing.assert_allclose(np.abs(vectors[:, 1]), one.metric[1] / np.linalg.norm(one.metric[1]))
     one.noise = 80.0
     assert not one.adrift().any()
+
+
+@pytest.mark.parametrize(("pull", "noise", "far"), [(0.3, 1.0, True), (0.05, 1.0, False), (0.3, 60.0, False)])
+def test_records_that_pull_are_told_from_noise(pull, noise, far):
+    one = taken_at(np.eye(3)[None] * 100, np.full(3, 100.0))
+    one.bound, one.noise = 1.0, noise
+    one.score = np.array([pull * 100, 0.0, 0.0]) + noise * np.ones(3)
+    assert one.is_far is far

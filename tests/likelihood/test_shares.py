@@ -36,6 +36,16 @@ def test_a_round_after_a_short_step_has_twice_as_much():
     assert shares.of_next_round(0.1, step=0.2, longest=0.15) == 0.1 * 1.15  # it was cut short
 
 
+def test_where_records_still_pull_rounds_go_on():
+    """Half of the budget was spent on a last round that said nothing, as it had not arrived."""
+    assert shares.of_far_round(0.3, left=0.5, is_far=False) == 0.3
+    left, rounds = 0.5, 0
+    while not shares.is_last(share := shares.of_far_round(0.9, left, is_far=True), left):
+        left, rounds = left - share, rounds + 1
+    assert 10 < rounds < 25 and 0.05 < left <= 0.06
+    assert shares.of_far_round(0.01, left=0.5, is_far=True) == 0.01
+
+
 class Asked:
     """Measurements for several searches, from one budget: adds up exactly what is asked for."""
 

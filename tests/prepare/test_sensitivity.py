@@ -184,6 +184,17 @@ def test_truth_values_and_midnights_are_what_one_odd_cell_makes_of_them():
     assert cells.number(masked[0]) == 1.0 and math.isnan(cells.number(masked[1]))
 
 
+def test_a_duration_is_one_level_however_it_is_written():
+    """pandas writes times beside all days where one cell has one: it renamed the levels of all others."""
+    whole = pd.Series(pd.to_timedelta(["1D", "2D", "2D"]))
+    for odd in (pd.Timedelta("1D 3h"), pd.Timedelta("0.5s"), pd.Timedelta("-3h")):
+        column = pd.concat([whole, pd.Series([odd])], ignore_index=True).astype(str)
+        assert [cells.level_text(cell) for cell in column[:3]] == ["1 days", "2 days", "2 days"]
+        assert cells.level_text(column[3]) not in ("1 days", "2 days")
+    assert cells.level_text("1 days 03:00:00.500") == cells.level_text("1 days 03:00:00.5")
+    assert cells.level_text("10000-01-01 00:00:00") == cells.level_text("10000-01-01")
+
+
 MOMENTS = ["2020-01-01", "2020-01-01", "2020-01-03", "9999-12-31", "0001-01-01"]
 
 
