@@ -91,6 +91,7 @@ def test_sizes_are_counted_where_the_last_round_is():
     search = Near(measured, N, 0.8, Normal(np.eye(SIZE), np.zeros(SIZE)))
     search.done = []
     said = Message(np.eye(SIZE), np.zeros(SIZE))
-    search._learnt = SimpleNamespace(result=lambda *given: OneSided.nowhere(said), wide=False, rounds=[])
+    rounds = [SimpleNamespace(is_far=False)]
+    search._learnt = SimpleNamespace(result=lambda *given: OneSided.nowhere(said), wide=False, rounds=rounds)
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]
