@@ -240,9 +240,11 @@ def operations():
 
 
 def compiled_operation():
+    """What PyTensor compiled of it has its own notes, and the last numbers that it was given."""
     v = pt.scalar()
     op = OpFromGraph([v], [pt.tanh(v) + v**2])
     assert float(op(pt.constant(0.5, dtype="float64")).eval()) > 0 and op._fn is not None
+    op._fn = Y.tolist()
     return op(pm.Normal("b"))
 
 
