@@ -18,7 +18,7 @@ from pytensor.graph.basic import Apply, Variable
 from scipy.sparse import issparse
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.likelihood.left_out import RANDOM, declared, forget_notes, not_compiled
+from pymc_dp.likelihood.left_out import RANDOM, declared, forget_notes, is_index, not_compiled
 from pymc_dp.records import graph
 from pymc_dp.records.arrays import FEW
 from pymc_dp.records.several_tables import Records
@@ -252,14 +252,14 @@ def _beside_words(value: object) -> Iterator[object]:
     if parts is not None and len(parts) <= _LONGEST_LIST:
         for one in parts:
             yield from _beside_words(one)
-    elif isinstance(value, str):
+    elif type(value) is str:  # of a subclass, as an Enum is, there is more than the word
         yield from () if len(value) <= _LONGEST_WORD else (value,)
-    elif not (value is None or value is ... or (isinstance(value, int) and abs(value) < 2**63)):
+    elif not (value is None or value is ... or type(value) is bool or is_index(value)):
         yield value
 
 
 def _is_word(value: object) -> bool:
-    return isinstance(value, str) and value.isidentifier()
+    return type(value) is str and value.isidentifier()
 
 
 def _amount(pickled: bytes) -> float:

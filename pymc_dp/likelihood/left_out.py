@@ -1,20 +1,21 @@
 """What keeps arrays of records out of the graphs of a public model, and looks whether it did."""
 
 import io
-import numbers
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import copy, deepcopy
-from datetime import date, timedelta
-from typing import Any
+from datetime import date, datetime, timedelta
+from typing import Any, cast
 
 import cloudpickle
 import numpy as np
+import pandas as pd
 import pytensor
 import pytensor.tensor as pt
 from pytensor import sparse
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph.op import Op
 from pytensor.graph.type import HasShape
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
@@ -26,8 +27,10 @@ from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
 
 RANDOM = (np.random.Generator, np.random.RandomState)
+# Different numbers that may be written into a model, one by one or in small arrays; and for a free variable.
+_MOST_NUMBERS, _OF_ONE = 50, 8
 # What a coordinate may be: nothing that has other things in it.
-_LABELS = (str, numbers.Number, np.generic, date, timedelta, type(None))
+_LABELS = (str, int, float, bool, date, datetime, timedelta, pd.Timestamp, pd.Timedelta, pd.Period)
 
 
 def stand_ins(records: Records) -> dict[Variable, Variable]:
@@ -49,16 +52,32 @@ def stand_ins(records: Records) -> dict[Variable, Variable]:
 
 
 def check_public(records: Records, graphs: Sequence[Variable]) -> None:
-    """Refuse an array that may hold records and is not one of those that zeros stand in for."""
+    """Refuse an array that may hold records and is not one of those that zeros stand in for.
+
+    Or many numbers one by one: a table in a sum that is written row by row.
+    """
     public = arrays_of_records(records).keys() | declared(records)
     lengths = _numbers_of_rows(records)
-    for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
+    leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
+    _check_numbers(records, [leaf for leaf in leaves if leaf not in public])
+    for leaf in leaves:
         shape = np.shape(graph.leaf_value(leaf)) if isinstance(leaf.type, HasShape) else ()
         if leaf not in public and not lengths.isdisjoint(shape):
             raise PrivacyError(
                 "The public part of the model reads an array as long as there are records that is not "
                 "declared as public: it cannot be published."
             )
+
+
+def _check_numbers(records: Records, leaves: Collection[Variable]) -> None:
+    few = [graph.leaf_value(leaf) for leaf in leaves if isinstance(leaf, Constant | SharedVariable)]
+    found = {x for one in map(np.asarray, few) if one.dtype.kind == "f" for x in np.ravel(one).tolist()}
+    if len(found) > _MOST_NUMBERS + _OF_ONE * len(records.reading.start):
+        raise PrivacyError(
+            "The public part of the model has more numbers written into it than its priors need.\n"
+            "  Why this is refused: they are published with it, and may be records, one by one.\n"
+            "  How to fix it: give them as one array, and declare it with public= if it holds no record."
+        )
 
 
 def copied(leaf: Variable) -> Variable:
@@ -93,14 +112,28 @@ def _numbers_of_rows(records: Records) -> set[int]:
 
 def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | None:
     """Coordinates of a public dimension: names, numbers and dates, and nothing that has others in it."""
-    for label in labels or ():
-        if isinstance(label, np.void) or not isinstance(label, _LABELS):
+    if labels is None:
+        return None
+    labels = [plain(label) for label in labels]
+    for label in labels:
+        of_numpy = isinstance(label, np.generic) and not isinstance(label, np.void)
+        if not (label is None or of_numpy or type(label) in _LABELS):
             raise PrivacyError(
                 f"Coordinates of {name!r} have a {type(label).__name__} among them.\n"
                 "  Why this is refused: coordinates are published with the model, and it may hold records.\n"
                 "  How to fix it: give names, numbers or dates."
             )
     return deepcopy(labels)
+
+
+def plain[Name](name: Name) -> Name:
+    """A text without what a class of its own adds: an Enum's member takes its class along."""
+    return cast(Name, str.__str__(name)) if isinstance(name, str) else name
+
+
+def is_index(value: object) -> bool:
+    """Whether it is a whole number of 64 bits: an axis or a length."""
+    return type(value) is int and -(2**63) <= value < 2**63
 
 
 def not_compiled(value: object) -> object:
@@ -121,8 +154,22 @@ class _Writer(cloudpickle.Pickler):
             return (
                 np.random.RandomState if isinstance(value, np.random.RandomState) else np.random.default_rng
             ), ()
+        if isinstance(value, type) and not issubclass(value, Op):
+            return _as_it_is(super().reducer_override(value))
         shorter = not_compiled(value)
         return super().reducer_override(value) if shorter is value else shorter.__reduce_ex__(self.proto)
+
+
+def _as_it_is(reduction: Any) -> Any:
+    """A class that is read as one of its own, and not as that which the program goes on to change.
+
+    Operations stay what they are in the program: PyMC looks up their densities by their classes.
+    """
+    if reduction is NotImplemented or isinstance(reduction, str) or len(reduction) < 3:
+        return reduction
+    make, arguments, *rest = reduction
+    *given, _, extra = arguments  # the last but one is the number by which cloudpickle would find it
+    return make, (*given, None, extra), *rest
 
 
 def written(value: object) -> bytes:

@@ -97,20 +97,19 @@ class PublicGraphs(NamedTuple):
         leaves = [v for v in dict.fromkeys(ancestors(outputs)) if v.owner is None]
         copies = {v: left_out.copied(v) for v in leaves if isinstance(v, SharedVariable) or own}
         outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
-        clones = iter(outputs)
-        variables = {name: next(clones) for name in self.free}
-        initial = {
-            name: next(clones) if isinstance(one.initial, Variable) else deepcopy(one.initial)
-            for name, one in self.free.items()
-        }
+        for v in ancestors(outputs) if own else ():
+            v.name = left_out.plain(v.name)
+        clones, plain = iter(outputs), left_out.plain
+        variables = [next(clones) for _ in self.free]
+        initial = [
+            next(clones) if isinstance(one.initial, Variable) else plain(deepcopy(one.initial))
+            for one in self.free.values()
+        ]
         phi = [next(clones) for _ in self.phi]
-        others = [{name: next(clones) for name in group} for group in self._others]
-        potentials, deterministics, data, lengths = others
-        named = {
-            name: FreeVariable(variables[name], one.transform, initial[name])
-            for name, one in self.free.items()
-        }
-        return PublicGraphs(named, potentials, deterministics, data, lengths, phi)
+        others = [{plain(name): next(clones) for name in group} for group in self._others]
+        each = zip(self.free.items(), variables, initial, strict=True)
+        named = {plain(name): FreeVariable(v, one.transform, start) for (name, one), v, start in each}
+        return PublicGraphs._make((named, *others, phi))
 
 
 class Part(NamedTuple):
@@ -209,9 +208,10 @@ class PublicModel:
         used = {dim for of_one in dims.values() for dim in of_one}
         lengths = {name: length for name, length in opaque.lengths.items() if name in used}
         self.longest_step = longest_step(model.observed_RVs)
-        self._dims = {name: of_one for name, of_one in dims.items() if any(of_one)}
-        self._coords = {name: left_out.labels_of(name, model.coords[name]) for name in lengths}
-        self._order = list(model.named_vars)
+        plain = left_out.plain
+        self._dims = {plain(name): tuple(map(plain, one)) for name, one in dims.items() if any(one)}
+        self._coords = {plain(name): left_out.labels_of(name, model.coords[name]) for name in lengths}
+        self._order = [*map(plain, model.named_vars)]
         self.parts = _parts(records, free, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
         spreads = records.coordinates.spreads
@@ -321,8 +321,8 @@ def _parts(
             transform = None if source in seen.replaced else free[known[source]].transform
             own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
             said = known[source] if transform is None else f"{transform.name}({known[source]})"
-        names.append(own or said)
-        expressions.append(said)
+        names.append(left_out.plain(own or said))
+        expressions.append(left_out.plain(said))
     # `potential` has an argument of that name.
     unique = make_unique(names, taken=["name"])
     return [Part(*one) for one in zip(unique, seen.shapes.values(), expressions, strict=True)]

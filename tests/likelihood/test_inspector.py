@@ -335,6 +335,53 @@ def test_coordinates_are_names_or_numbers(labels, fit):
     assert "Secretperson" not in str(found.value)
 
 
+class Column(enum.StrEnum):
+    """Names of columns, and what reads one of them."""
+
+    CLINIC = "clinic"
+
+    def values(self):
+        return TABLE["y"]
+
+
+class Named(str):
+    table = TABLE
+
+
+@pytest.mark.parametrize("word", [Column.CLINIC, Named("clinic")], ids=["Enum", "text"])
+def test_names_are_plain_text(word, monkeypatch):
+    """A name that is a member of an Enum took its class along, and what that refers to."""
+    monkeypatch.setattr(type(word), "__module__", "__main__")
+    monkeypatch.setattr(Column.values, "__module__", "__main__")
+    with pm.Model(coords={"group": [word, "other"]}) as model:
+        z = pm.Normal(word, dims="group")
+        pm.Deterministic(type(word)("sum") if type(word) is Named else "sum", z.sum())
+        pm.Normal("y", z[np.arange(N) % 2], 1, observed=Y)
+    found = PublicModel(RecordModel(model, verify=False))
+    assert cloudpickle.dumps(word).count(b"Secretperson") > 100, "control"
+    assert b"Secretperson" not in cloudpickle.dumps(found)
+    assert [type(one) for one in (*found._order, *found._coords["group"])] == [str] * 5
+    assert found.model(lambda phi: phi[0].sum()).free_RVs[0].name == "clinic"
+
+
+def test_a_class_of_the_users_is_read_as_another_one(monkeypatch):
+    """A cache of a transform's class, made after the release, was in the model that was read from it."""
+    monkeypatch.setattr(Softplus, "__module__", "__main__")
+    found = public(lambda: pm.HalfNormal("b", transform=Softplus(), default_transform=None))
+    monkeypatch.setattr(Softplus, "seen", TABLE, raising=False)
+    model = found.model(lambda phi: phi[0].sum())
+    transform = model.rvs_to_transforms[model["b"]]
+    assert type(transform) is not Softplus and not hasattr(transform, "seen")
+    assert Softplus.seen is TABLE, "nor is the program's own changed"
+
+
+@pytest.mark.parametrize("rows", [80, N])
+def test_rows_one_by_one_are_a_table(rows):
+    with pytest.raises(PrivacyError, match="more numbers written into it than its priors need"):
+        public(lambda: pm.Normal("b", pt.stack([pt.constant(v) for v in Y[:rows]]).mean(), 1))
+    assert public(lambda: pm.Normal("b", pt.stack([pt.constant(v) for v in Y[:20]]).mean(), 1)).parts
+
+
 def test_what_cannot_be_written_is_refused_in_words():
     with pytest.raises(PrivacyError, match=r"cannot be written.*the function bounds"):
         public(lambda: held_by_a_prior(threading.Lock()))
