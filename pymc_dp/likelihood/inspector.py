@@ -90,9 +90,9 @@ class Inspector(cloudpickle.Pickler):
         try:
             while self._left:
                 self.dump(self._left.pop())
-        except (TypeError, AttributeError, PicklingError) as error:
+        except (TypeError, AttributeError, PicklingError):  # which may quote an object
             why = "uses a lock, an open file or a connection"
-            raise _refuse("has something in it that cannot be written", self._kinds, why) from error
+            raise _refuse("has something in it that cannot be written", self._kinds, why) from None
         if self._amount + _amount(self._written.getvalue()) > self._most:
             why = "refers to a table"
             raise _refuse("holds more than a few numbers or names", self._kinds, why)

@@ -12,6 +12,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.replace import clone_replace, vectorize_graph
 from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph.type import HasDataType
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.scalar import basic as scalar
 from pytensor.scan.op import Scan
@@ -65,9 +66,12 @@ def read_in_steps(outputs: Sequence[Variable], parameters: Collection[Variable])
     """Parameters of which outputs read only whether they are below or above something."""
     moving: dict[Variable, frozenset[Variable]] = {v: frozenset([v]) for v in parameters}
     for node in toposort(list(outputs)):
-        jumps = isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, _JUMPS)
+        if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, _JUMPS):
+            continue
         reads = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in node.inputs))
-        moving |= {v: reads for v in node.outputs if not jumps and v.type.dtype.startswith("float")}
+        # Slices and generators have no numbers; truth values and whole numbers do not move.
+        numbers = [v for v in node.outputs if isinstance(v.type, HasDataType)]
+        moving |= {v: reads for v in numbers if v.type.dtype.startswith(("float", "complex"))}
     moves = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in outputs))
     return set(parameters).intersection(ancestors(outputs)) - moves
 

@@ -312,6 +312,13 @@ def test_derivatives_by_record_are_no_loop_in_python():
     np.testing.assert_allclose(function(at, data), expected, rtol=1e-10)
 
 
+def drawn(like):
+    """With a generator in its graph, which has no type of number."""
+    return pt.random.normal(
+        size=like.shape, rng=pytensor.shared(np.random.default_rng(1)), return_next_rng=True
+    )[1]
+
+
 @pytest.mark.parametrize(
     ("read", "steps"),
     [
@@ -323,6 +330,8 @@ def test_derivatives_by_record_are_no_loop_in_python():
         (lambda tau, t: pt.maximum(t - tau, 0.0), False),
         (lambda tau, t: (t > tau) * (t - tau), False),
         (lambda tau, t: t, False),
+        (lambda tau, t: tau * t + drawn(t), False),
+        (lambda tau, t: pt.real(pt.cast(tau * t, "complex128")), False),
     ],
 )
 def test_what_is_only_compared_has_no_slope(read, steps):
