@@ -1,21 +1,17 @@
 """What keeps arrays of records out of the graphs of a public model, and looks whether it did."""
 
-import io
 from collections.abc import Collection, Sequence
-from copy import copy, deepcopy
+from copy import deepcopy
 from datetime import date, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
-import cloudpickle
 import numpy as np
 import pandas as pd
 import pytensor
 import pytensor.tensor as pt
 from pytensor import sparse
-from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.type import HasShape
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
@@ -26,7 +22,6 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
 
-RANDOM = (np.random.Generator, np.random.RandomState)
 # Different numbers that may be written into a model, one by one or in small arrays; and for a free variable.
 _MOST_NUMBERS, _OF_ONE = 50, 8
 # What a coordinate may be: nothing that has other things in it.
@@ -129,59 +124,3 @@ def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | 
 def plain[Name](name: Name) -> Name:
     """A text without what a class of its own adds: an Enum's member takes its class along."""
     return cast(Name, str.__str__(name)) if isinstance(name, str) else name
-
-
-def is_index(value: object) -> bool:
-    """Whether it is a whole number of 64 bits: an axis or a length."""
-    return type(value) is int and -(2**63) <= value < 2**63
-
-
-def not_compiled(value: object) -> object:
-    """An Op of the user's without the function that PyTensor compiled of it, if there is one."""
-    if not isinstance(value, OpFromGraph) or vars(value).get("_fn") is None:
-        return value
-    value = copy(value)
-    vars(value)["_fn"] = None
-    return value
-
-
-class _Writer(cloudpickle.Pickler):
-    """Writes without what computes: random streams are new ones, and compiled functions are left out."""
-
-    def reducer_override(self, value: object) -> Any:
-        """What pickle is to write of an object."""
-        if isinstance(value, RANDOM):
-            return (
-                np.random.RandomState if isinstance(value, np.random.RandomState) else np.random.default_rng
-            ), ()
-        if isinstance(value, type) and not issubclass(value, Op):
-            return _as_it_is(super().reducer_override(value))
-        shorter = not_compiled(value)
-        return super().reducer_override(value) if shorter is value else shorter.__reduce_ex__(self.proto)
-
-
-def _as_it_is(reduction: Any) -> Any:
-    """A class that is read as one of its own, and not as that which the program goes on to change.
-
-    Operations stay what they are in the program: PyMC looks up their densities by their classes.
-    """
-    if reduction is NotImplemented or isinstance(reduction, str) or len(reduction) < 3:
-        return reduction
-    make, arguments, *rest = reduction
-    *given, _, extra = arguments  # the last but one is the number by which cloudpickle would find it
-    return make, (*given, None, extra), *rest
-
-
-def written(value: object) -> bytes:
-    """A pickle of what is published, as it is when it is inspected: what is changed later is not in it."""
-    stream = io.BytesIO()
-    _Writer(stream).dump(value)
-    return stream.getvalue()
-
-
-def forget_notes(value: Apply | Variable) -> None:
-    """Forget what PyTensor notes at a node, but for what its code looks for."""
-    notes, value.tag = value.tag, Scratchpad()
-    for name in ("lower_triangular", "upper_triangular"):
-        if hasattr(notes, name):
-            setattr(value.tag, name, getattr(notes, name))

@@ -51,8 +51,9 @@ class Likelihood:
 
     Notes
     -----
-    **Privacy.** A released object, with what is computed from it: all of it may be published. It holds no
-    record, nor does what `model` returns; neither does a pickle of it.
+    **Privacy.** What may be published is the file that `save` writes, the report, and draws from any model
+    that this likelihood is in. A pickle is what the file is, and has no model: priors are code, and code has
+    along with it whatever it refers to.
     """
 
     coordinates: Sequence[Part]
@@ -108,15 +109,18 @@ class Likelihood:
         Raises
         ------
         PrivacyError
-            The likelihood was read from a file, which has no model.
+            The likelihood was read from a file or a pickle, which have no model.
 
         Notes
         -----
-        **Privacy.** Nothing of a record is in it: what is done with it costs nothing.
+        **Privacy.** No array of records is in its graphs: what is computed with it costs nothing, and may be
+        published. Functions of yours that a prior has (`pymc.CustomDist`, a transform) are in it as they are,
+        with what they refer to: give others the file and the lines that declare the priors, and no pickle of
+        a model.
         """
         if self.public is None:
             raise PrivacyError(
-                "This likelihood was read from a file, which holds numbers and no model.\n"
+                "This likelihood was read from a file or a pickle, which hold numbers and no model.\n"
                 f"  How to fix it: declare priors in a model of your own, and in its context call "
                 f"likelihood.potential({self._arguments()})."
             )
@@ -188,8 +192,7 @@ class Likelihood:
 
         **Privacy.** Everything in it was released.
         """
-        arrays = self.point, self.gradient, self.information
-        Path(path).write_text(file.encode(list(self.coordinates), *arrays, self.facts), encoding="utf-8")
+        Path(path).write_text(self._text(), encoding="utf-8")
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> "Likelihood":
@@ -213,10 +216,27 @@ class Likelihood:
             text = Path(path).read_text(encoding="utf-8")
         except UnicodeDecodeError as error:
             raise file.damaged("it is not text") from error
+        return cls._read(text)
+
+    @classmethod
+    def _read(cls, text: str) -> "Likelihood":
         try:
             return cls(*file.decode(text))
         except ValueError as error:
             raise file.damaged(str(error).removesuffix(".")) from error
+
+    def _text(self) -> str:
+        arrays = self.point, self.gradient, self.information
+        return file.encode(list(self.coordinates), *arrays, self.facts)
+
+    def __reduce__(self):
+        return Likelihood._read, (self._text(),)
+
+    def __copy__(self) -> "Likelihood":
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> "Likelihood":
+        return self
 
     def report(self) -> str:
         """The guarantee, what was released, and what is known of each parameter, as text."""

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from itertools import product
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-import cloudpickle
 import numpy as np
 import pymc as pm
 from pymc.logprob.transforms import Transform
@@ -17,15 +16,11 @@ from pytensor.graph.traversal import ancestors
 
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.centring import Told, centring_of
-from pymc_dp.likelihood.inspector import Inspector
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records.coefficients import bounds_of
 from pymc_dp.records.several_tables import Records
-
-# Types that have numbers and nothing beside them.
-_PLAIN = (float, int, bool, list, tuple, np.ndarray, np.float64, np.int64)
 
 
 class FreeVariable(NamedTuple):
@@ -80,14 +75,6 @@ class PublicGraphs(NamedTuple):
         given = [one.initial for one in free if isinstance(one.initial, Variable)]
         others = [v for group in self._others for v in group.values()]
         return [one.variable for one in free] + given + self.phi + others
-
-    @property
-    def beside(self) -> list[object]:
-        """Transforms, each once, and initial values that are neither graphs nor plain numbers."""
-        free = list(self.free.values())
-        given = [one.initial for one in free if not isinstance(one.initial, Variable | str | None)]
-        odd = [one for one in given if type(one) not in _PLAIN or np.asarray(one).dtype.kind not in "fiub"]
-        return [*{id(one.transform): one.transform for one in free}.values(), *odd]
 
     def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "PublicGraphs":
         """Graphs of their own: shared variables are copied, and constants where `own` is true."""
@@ -227,15 +214,7 @@ class PublicModel:
         sizes = [part.size for part in self.parts]
         self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
-        public = found.cloned(left_out.stand_ins(records), own=True)
-        Inspector(records, public.outputs).inspect([*public.outputs, *public.beside])
-        # Nothing of the program that makes it: what that changes later does not come in.
-        self._written = left_out.written(public)
-
-    @property
-    def graphs(self) -> PublicGraphs:
-        """Each time other ones."""
-        return cast(PublicGraphs, cloudpickle.loads(self._written)).cloned()
+        self.graphs = found.cloned(left_out.stand_ins(records), own=True)
 
     def model(
         self,
@@ -253,7 +232,7 @@ class PublicModel:
         """
         # New nodes do not note which lines made them. A model of its own, whatever context is open.
         with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
-            graphs = self.graphs
+            graphs = self.graphs.cloned()
             free = {one.variable for one in graphs.free.values()}
             for name, length in graphs.lengths.items():
                 model.add_coord(name, deepcopy(self._coords[name]), length=length)

@@ -94,7 +94,7 @@ class DPNUTS(BlockedStep):
     -----
     **Privacy.** All of the release is made, in this process, before the step exists; see
     `release_likelihood` for its events. The step moves the parameters by the public model
-    (``likelihood.model()``): it holds no record and no model that has some, nor does a pickle of it. What
+    (``likelihood.model()``), in which no array of records is. What
     PyMC stores beside its draws is private, as with any step: publish what `dp.release` returns.
 
     Examples

@@ -14,7 +14,6 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning, PrivacyError
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.inspector import Inspector
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.likelihood.sources import RecordsHere
@@ -171,8 +170,8 @@ def test_nothing_private_of_any_table_is_in_the_public_model():
     made = public.model(quadratic)
     for one in (public, made):
         assert not secrets.in_objects(one)
-        assert not secrets.in_bytes(data := cloudpickle.dumps(one))
-        assert b"Secretperson" not in data and b"Other1" not in data
+        assert not secrets.in_bytes(cloudpickle.dumps(one))
+    assert not made.coords
     assert secrets.in_objects(records)  # control
     assert [v.name for v in made.free_RVs] == ["mean", "slope", "scale"]
     assert [v.name for v in made.deterministics] == ["difference"] and not made.data_vars
@@ -180,16 +179,13 @@ def test_nothing_private_of_any_table_is_in_the_public_model():
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_an_array_of_any_table_is_refused_in_the_public_model(name):
-    """Were the reader to take it for public; and where a transform takes it along."""
+    """Were the reader to take it for public."""
     held = arrays(4)
     records = read_records(two_groups(**held), verify=False)
     free = records.reading.opaque.free["mean"]
     records.coordinates.sources[0] = free + pt.constant(held[name]).sum()
     with pytest.raises(PrivacyError, match="as long as there are records"):
         PublicModel(records)
-    with pytest.raises(PrivacyError, match=r"holds more than a few numbers.*ndarray"):
-        Inspector(records).inspect({"of persons": held[name]})
-    Inspector(records).inspect({"of none": np.zeros(20)})
 
 
 def test_what_is_refused_is_refused_before_it_is_paid(tmp_path):
