@@ -8,16 +8,14 @@ import pymc as pm
 from pymc_dp.bounds import model_of
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 from pymc_dp.likelihood.expected import expected_width
-from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.public_model import read_public
 from pymc_dp.printing import text_table
 from pymc_dp.records import reader
 from pymc_dp.records.arrays import Array
 from pymc_dp.records.complete_model import Complete, complete
-from pymc_dp.records.derivatives import check_slopes
 from pymc_dp.records.lengths import tables_of
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import ReadingSettings, VariableReading
-from pymc_dp.records.refusals import check_generative, check_seen
 from pymc_dp.records.several_tables import Tables, TablesTwins, check_tables, read_records
 from pymc_dp.records.units import ids_in, units
 
@@ -192,11 +190,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
         None can be released.
     """
     twins = TablesTwins(records)
-    check_generative(twins.unlike)
-    check_seen(twins.touched)
-    for table in records.tables:
-        check_slopes(table.reading)
-    PublicModel(records)  # which refuses what may not be published
+    read_public(records, twins)
     relation = records.neighboring_relation
     return {
         epsilon: expected_width(

@@ -14,7 +14,7 @@ from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import AllSums, Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers, read_public
 from pymc_dp.likelihood.releases import Public, kept_shares, search_from
 from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.sources import RecordsHere
@@ -25,9 +25,7 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
-from pymc_dp.records.derivatives import check_slopes
 from pymc_dp.records.reading import RecordSettings
-from pymc_dp.records.refusals import check_generative, check_seen
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
@@ -199,11 +197,7 @@ def open_records(
         if not isinstance(there, Template):  # rows of a template would be measured
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
-    part = PublicModel(records)
-    check_generative(twins.unlike)
-    check_seen(twins.touched)
-    for table in records.tables:
-        check_slopes(table.reading)
+    part = read_public(records, twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)
     named = enumerate(records.coordinates.names)

@@ -20,7 +20,10 @@ from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records.coefficients import bounds_of
-from pymc_dp.records.several_tables import Records
+from pymc_dp.records.derivatives import check_slopes
+from pymc_dp.records.refusals import check_generative, check_seen
+from pymc_dp.records.several_tables import Records, TablesTwins
+from pymc_dp.records.twins import Twins
 
 
 class FreeVariable(NamedTuple):
@@ -256,6 +259,22 @@ class PublicModel:
                 model.add_named_variable(variable, dims=self._dims.get(name))
             add_potential(log_likelihood(graphs.phi))
         return model
+
+
+def read_public(records: Records, twins: Twins | TablesTwins) -> PublicModel:
+    """Read the public part of a model of which a likelihood can be released.
+
+    Raises
+    ------
+    PrivacyError
+        None can.
+    """
+    part = PublicModel(records)
+    check_generative(twins.unlike)
+    check_seen(twins.touched)
+    for table in records.tables:
+        check_slopes(table.reading)
+    return part
 
 
 def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
