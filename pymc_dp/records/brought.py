@@ -1,4 +1,4 @@
-"""Arrays that users' functions bring along while a density is derived: noted before they are simplified."""
+"""Arrays that users' functions put into a graph while a density is derived: noted before a simplification."""
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,28 +12,28 @@ from pytensor.tensor.rewriting.basic import unconditional_constant_folding
 
 from pymc_dp.records.row_types.ops import inner_constants
 
-# What is replaced here is the whole process's: one thread derives at a time.
+# `noting` replaces methods of PyTensor for the whole process: only one thread may derive at a time.
 _DERIVING = RLock()
 
 
 @contextmanager
 def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[None]:
-    """Note constant arrays that enter a graph, but for those that PyTensor computes.
+    """Note constant arrays that enter a graph in a block, except those that PyTensor computes.
 
     Parameters
     ----------
     brought : list of Constant
-        What is found is appended.
+        The arrays that are found are appended to it.
     known : collection of Variable
-        Graphs whose constants are known: they are not noted. Without those that hold records, which stand
-        behind shared variables there: a function that reads one has taken it from the surrounding code.
+        Graphs whose constants are not noted. Arrays of records are no constants there, but behind shared
+        variables: a function that reads such an array as a constant has it from the surrounding code.
 
     Notes
     -----
-    **Privacy.** A density may call `pymc.logp`, which simplifies the graph that it is given: a mean of an
-    array becomes a number, an array of ones disappears. Afterwards nobody sees that there was one, and
-    whether it disappears is decided by its entries. Arrays inside of an operation count, since a function
-    that was compiled of it before creates no node.
+    **Privacy.** A density may call `pymc.logp`, which simplifies the graph that it is given: the mean of an
+    array becomes a number, an array of ones disappears. Afterwards the graph does not show that there was an
+    array, and whether it disappears depends on its entries. Arrays inside of an operation count too, since a
+    function that was compiled to one operation before creates no node.
     """
     me = get_ident()  # other threads create nodes as well
     nodes, folds = cast(Any, Apply), cast(Any, unconditional_constant_folding)

@@ -1,7 +1,8 @@
-"""Coefficients under bounds: free variables of a bounded prior that the likelihood only adds to others.
+"""Bounded coefficients: free variables with a bounded prior that the likelihood only adds to other terms.
 
-A coefficient under `pymc.HalfNormal` is sampled by its logarithm. Where it is nearly zero records tell of the
-coefficient what they tell anywhere, and nothing of the logarithm: it is a likelihood coordinate as it is.
+A coefficient under `pymc.HalfNormal` is sampled by its logarithm. Where the coefficient is nearly zero,
+records carry as much information about the coefficient as elsewhere, and none about its logarithm: therefore
+the coefficient itself, not its logarithm, is a likelihood coordinate.
 """
 
 import math
@@ -25,10 +26,11 @@ from pytensor.tensor.random.basic import InvGammaRV, LogNormalRV, ParetoRV
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-# What takes numbers of its first input, or adds them up.
+# Ops that select, copy, or sum entries of their first input.
 _TAKES = DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp, Subtensor, AdvancedSubtensor, Sum
 _COPIES = scalar.Identity | scalar.Cast | scalar.Neg
-# What is defined for all real numbers, and of one sign: what comes of it has no other bound behind it.
+# Functions that are defined for all real numbers and whose values never change sign: what is computed from
+# their values puts no bound on the argument.
 _EVERYWHERE = (
     scalar.Abs
     | scalar.Cosh
@@ -45,14 +47,15 @@ _EVERYWHERE = (
     | Sigmoid
     | Softplus
 )
-# What is defined for all of them, and has another sign on the other side of zero.
+# Functions that are defined for all real numbers, with the sign of their argument.
 _ODD = scalar.Expm1 | scalar.Tanh | Erf
-# Priors of positive numbers of any size: a search begins far from them, and goes there by their logarithms.
-_OF_ALL_SIZES = HalfCauchyRV | HalfStudentTRV | InvGammaRV | LogNormalRV | ParetoRV
-# Numbers stay away from a bound by this part of what they are away from it at the initial point.
-_INSIDE = 1e-6
-# In the place of a sign: nothing that is made of it has a bound.
-_ENDS = 2
+# Priors of positive numbers of any order of magnitude. A search may begin far from the value, and gets there
+# fast only by the logarithm: these variables stay on the logarithmic scale.
+_HEAVY_TAILED = HalfCauchyRV | HalfStudentTRV | InvGammaRV | LogNormalRV | ParetoRV
+# Least distance of numbers to a bound, as a part of the distance at the initial point.
+_MARGIN = 1e-6
+# Returned by `_Read._sign` instead of a sign: nothing computed from the result puts a bound on the variable.
+_NO_BOUND_BEHIND = 2
 
 
 def find_coefficients(
@@ -62,16 +65,16 @@ def find_coefficients(
     transforms: Mapping[Variable, Transform | None],
     start: Mapping[Variable, np.ndarray],
 ) -> dict[Variable, tuple[float, float]]:
-    """Look for bounded variables that log-densities read as what is added to something else, and only so.
+    """Find bounded variables that enter the log-densities only as terms of sums.
 
     Parameters
     ----------
     terms : sequence of Variable
         Log-densities of the records.
     places : mapping of Variable to Variable
-        Of free random variables what stands for them there: not as they are transformed.
+        For free random variables, the variable in `terms` that stands for their untransformed value.
     others : sequence of Variable
-        What stands for other parameters.
+        Variables in `terms` that stand for other parameters.
     transforms : mapping of Variable to Transform or None
         By free random variable.
     start : mapping of Variable to ndarray
@@ -80,13 +83,13 @@ def find_coefficients(
     Returns
     -------
     dict of Variable to (float, float)
-        By free random variable: between which numbers the log-densities can be computed.
+        By free random variable: the bounds between which the log-densities can be computed.
 
     Notes
     -----
-    ``a + x * b``, ``y - t``, ``X @ b - c`` with numbers that no parameter is in, x and X, are followed to
-    where something else is added or subtracted. A variable that is read in another way as well, by a
-    logarithm or as a divisor, is a scale, a rate or a shape, of which the logarithm is the better one.
+    ``a + x * b``, ``y - t`` and ``X @ b - c``, where x and X depend on no parameter, are followed to the
+    place where something else is added or subtracted. A variable that is read in another way as well, in a
+    logarithm or as a divisor, is a scale, a rate or a shape, whose logarithm is the better coordinate.
 
     **Privacy.** A function of the graph and of the public start.
     """
@@ -96,14 +99,14 @@ def find_coefficients(
         if bounds is None or sums is None or not start[rv].size:
             continue
         lower, upper = (-math.inf, math.inf) if read.may_be_any(sums) else bounds
-        away = [_INSIDE * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
+        away = [_MARGIN * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
         found[rv] = lower + away[0], upper - away[1] if math.isfinite(upper) else upper
     return found
 
 
 def bounds_of(rv: Variable, transform: Transform | None) -> tuple[float, float] | None:
-    """Public bounds that all numbers of a variable have; None if there are none below, or different ones."""
-    if isinstance(rv.owner.op, _OF_ALL_SIZES):
+    """Return the public bounds that all entries share; None if there is no lower bound, or if they differ."""
+    if isinstance(rv.owner.op, _HEAVY_TAILED):
         return None
     if isinstance(transform, LogTransform):
         return 0.0, math.inf
@@ -119,7 +122,7 @@ def bounds_of(rv: Variable, transform: Transform | None) -> tuple[float, float] 
 
 
 def _number(variable: object, otherwise: float) -> float | None:
-    """The only number of a constant; of nothing, another one."""
+    """Return the one number of a constant, `otherwise` for None; None if it has several or is no constant."""
     if isinstance(variable, Variable):
         while variable.owner is not None and isinstance(variable.owner.op, DimShuffle | Alloc | SpecifyShape):
             variable = variable.owner.inputs[0]
@@ -131,7 +134,7 @@ def _number(variable: object, otherwise: float) -> float | None:
 
 
 class _Read:
-    """Who reads what in graphs, and which values and data each variable is made of."""
+    """For each variable of some graphs: the nodes that read it, and the inputs and data it depends on."""
 
     def __init__(self, terms: Sequence[Variable], parameters: Iterable[Variable]):
         self._terms, self._parameters = set(terms), set(parameters)
@@ -147,7 +150,11 @@ class _Read:
         return self._made_of.get(variable, leaf)
 
     def sums_with(self, value: Variable) -> list[Variable] | None:
-        """What a value is in by addition to what is made of something else; None if it is read otherwise."""
+        """Return the sums of a value and terms that depend on something else; None if it is read otherwise.
+
+        The argument of a sigmoid or a softplus counts as such a sum, if the value was multiplied by something
+        else before.
+        """
         stack, seen, sums = [(value, False)], set[tuple[Variable, bool]](), []
         if value not in self._clients:
             return None
@@ -175,10 +182,11 @@ class _Read:
         return sums
 
     def may_be_any(self, sums: Sequence[Variable]) -> bool:
-        """Whether what is made of sums is defined for all real numbers.
+        """Return whether what is computed from the sums is defined for all real values of the sums.
 
-        ``1 - exp(-s)`` is a probability of positive numbers alone; and what is added to one number of a
-        vector, as a gap between cutpoints or components of a mixture, keeps these in order.
+        It is not where ``1 - exp(-s)`` is a probability, which needs s > 0; nor where a positive number is
+        added to one entry of a vector, as a gap between cutpoints or between components of a mixture, and so
+        keeps the entries in order.
         """
         stack, seen = [(one, 0) for one in sums], set[tuple[Variable, int]]()
         while stack:
@@ -190,17 +198,21 @@ class _Read:
                 after = self._sign(node, variable, sign)
                 if after is None:
                     return False
-                stack += [(out, after) for out in node.outputs if after != _ENDS]
+                stack += [(out, after) for out in node.outputs if after != _NO_BOUND_BEHIND]
         return True
 
     def _sign(self, node: Apply, variable: Variable, sign: int) -> int | None:
-        """Sign of what a node makes of numbers of a sign, 0: any; `_ENDS`: no matter; None: undefined."""
+        """Return the sign of a node's result for values of a variable of some sign; 0 is for any sign.
+
+        `_NO_BOUND_BEHIND`: whatever is computed from the result is defined. None: the result is not defined
+        for all values, or it is not known whether it is.
+        """
         power = _is(node, scalar.Pow) and _is_whole(node.inputs[1])
         only_shape = _is(node, scalar.Second) and variable is not node.inputs[1]
         if only_shape or isinstance(node.op, Shape | Shape_i):
-            return _ENDS
+            return _NO_BOUND_BEHIND
         if _is(node, _EVERYWHERE) or (power and (_number(node.inputs[1], 0.0) or 0.0) % 2 == 0):
-            return _ENDS
+            return _NO_BOUND_BEHIND
         if _is(node, scalar.Exp):
             return 1
         if _is(node, _ODD) or power:
@@ -222,10 +234,14 @@ class _Read:
         )
         if passes or self._is_linear(node, variable, alone=False):
             return sign
-        return _ENDS if sign > 0 else None
+        return _NO_BOUND_BEHIND if sign > 0 else None
 
     def _is_linear(self, node: Apply, variable: Variable, alone: bool = True) -> bool:
-        """Whether a node copies a variable, adds or multiplies it; `alone`: with what no parameter is in."""
+        """Return whether a node is linear in a variable.
+
+        If `alone`, it may multiply the variable only by what depends on no parameter, and sums do not count;
+        else it may multiply by anything that is not the variable, and sums count.
+        """
         op = _op(node)
         if isinstance(op, _TAKES):
             return node.inputs[0] is variable and variable not in node.inputs[1:]

@@ -1,9 +1,9 @@
-"""A model in which each row has its person's effect, as if it had been observed.
+"""The complete model: each row has its person's effect as if that had been observed.
 
 In ``ability = Normal(0, tau, shape=persons); Bernoulli(logit_p=x @ beta + ability[person])`` a person's
-likelihood is an integral over one entry of `ability`. The rows of the integrand are those of a model without
-`ability` as a parameter: an observed variable beside the outcomes, of which each row has its person's entry.
-That model is read like any other, and what is said of it holds for each value that the effect may have.
+likelihood is an integral over one entry of `ability`. The rows of the integrand are those of another model,
+in which `ability` is no parameter but an observed variable beside the outcomes, with the person's entry in
+each row. That model is read like any other; what is decided of its graph holds for every value of the effect.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,11 +29,11 @@ class Complete(NamedTuple):
     Attributes
     ----------
     model : pymc.Model
-        The same model, if it has none.
+        The original model, if it has no effects.
     effects : list of str
-        Their names.
+        Names of the effects.
     dims : set of str
-        Dimensions of persons: their coordinates may be names.
+        Dimensions of persons, whose coordinates may be names of persons.
     """
 
     model: pm.Model
@@ -42,7 +42,7 @@ class Complete(NamedTuple):
 
 
 class _Observed(NamedTuple):
-    """An effect with an entry for each row, and the place of its values."""
+    """An effect with an entry for each row, and the shared variable for its values."""
 
     rv: Variable
     place: SharedVariable
@@ -72,9 +72,9 @@ def complete(
 
     Notes
     -----
-    **Privacy.** Decided from the graph, from names and shapes. Data are not copied. The ids alone say whose a
-    row is: the effect is no longer looked up. A row with a position that the effect does not have is NaN, as
-    are then the sums of its person.
+    **Privacy.** Decided from the graph, from names and shapes. Data are not copied. Which person a row
+    belongs to is decided by the ids alone: in the complete model the effect is not looked up. A row whose id
+    is beyond the effect's entries is NaN, and so are then the sums of its person.
     """
     found = find_effects(model, privacy_unit, public, neighboring_relation)
     if not found.axes:
@@ -87,7 +87,7 @@ def complete(
 
 
 def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Variable | None) -> _Observed:
-    """The same prior with an entry for each row, on the first axis; its values are transformed."""
+    """Make the effect's prior with an entry for each row, on the first axis; its values are transformed."""
     transform, node = model.rvs_to_transforms[rv], rv.owner
     like = rv if transform is None else transform.forward(rv, *node.inputs)
     shape = [n_rows, *(size or 0 for k, size in enumerate(shape_of(like)) if k != axis)]
@@ -102,12 +102,12 @@ def _observed(model: pm.Model, rv: Variable, axis: int, n_rows: int, ids: Variab
 def _rewritten(
     model: pm.Model, found: Effects, observed: Mapping[Variable, _Observed]
 ) -> dict[Variable, Variable]:
-    """What stands in the place of all that depends on effects."""
+    """Return replacements of all variables that depend on effects."""
     memo: dict[Variable, Variable] = {}
     for rv, axis in found.axes.items():
         new = observed[rv].rv
         memo[rv] = pt.moveaxis(pt.as_tensor(new), 0, axis) if axis else new
-    whole: set[Variable] = set(observed)  # what has an entry for each person
+    whole: set[Variable] = set(observed)  # variables with an entry for each person
     initial = [v for v in model.rvs_to_initial_values.values() if isinstance(v, Variable)]
     for node in toposort([*model.basic_RVs, *model.deterministics, *model.potentials, *initial]):
         if not whole.isdisjoint(node.outputs):
@@ -129,7 +129,7 @@ def _rewritten(
 
 
 def _own(node: Apply, table: Variable, found: Effects) -> Variable:
-    """In the place of a look-up by ids: each row's own entry, or NaN for an id that the table has not."""
+    """Replace a look-up by ids: each row's own entry, or NaN for an id that the table does not have."""
     axis, size = found.tables[node]
     known = pt.ge(found.ids, 0) & pt.lt(found.ids, size)
     rows = pt.moveaxis(pt.as_tensor(table), axis, 0)
@@ -143,7 +143,7 @@ def _own(node: Apply, table: Variable, found: Effects) -> Variable:
 def _model_of(
     old: pm.Model, memo: Mapping[Variable, Variable], observed: Mapping[Variable, _Observed]
 ) -> pm.Model:
-    """A model of these graphs, with all that the old one says of its variables."""
+    """Make a model of new graphs, with names, dimensions, transforms and initial values of the old one."""
     model = pm.Model(model=None)
     model._coords, model._dim_lengths = dict(old._coords), dict(old._dim_lengths)
     kinds: list[tuple[Sequence[Variable], list[Variable]]] = [

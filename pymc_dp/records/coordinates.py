@@ -1,6 +1,6 @@
-"""Likelihood coordinates: what the likelihood sees of the parameters, a public function of them.
+"""Likelihood coordinates phi: a public function of the parameters, on which alone the likelihood depends.
 
-In ``level = mean + tau * z; y ~ Bernoulli(logit(level[group] + x beta))`` the likelihood is a function of
+In ``level = mean + tau * z; y ~ Bernoulli(logit(level[group] + x beta))`` the log-likelihood is a function of
 phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean, log tau, z, beta) it is not.
 """
 
@@ -30,7 +30,7 @@ from pymc_dp.records.sums import Points
 
 @dataclass(eq=False)
 class Coordinates:
-    """A public function phi of the parameters through which the likelihood sees them.
+    """A public function phi of the parameters, on which alone the likelihood depends.
 
     Parameters
     ----------
@@ -40,21 +40,21 @@ class Coordinates:
     of_theta : Variable, vector of length p
         phi as a function of `theta`; reads no record.
     names : sequence of (str or None, slice)
-        Variables of the model (free, or deterministic) that phi consists of, and where.
+        Variables of the model (free, or deterministic) that phi consists of, and their parts of phi.
     open_terms : sequence of Variable
-        Flattened per-record terms, as functions of separate variables.
+        Flattened per-record terms, as functions of a separate variable for each part of phi.
     shapes : mapping of Variable to tuple of int
-        These variables, in the order in which `vector` has their numbers.
+        Shapes of these separate variables, in the order of their numbers in `vector`.
     sources : sequence of Variable
-        Of each of them: the free random variable whose (transformed) value it is, or the public graph of free
-        random variables that stands for it.
+        For each separate variable: the free random variable whose (transformed) value it is, or the public
+        graph of free random variables that it stands for.
     replaced : mapping of Variable to Variable
-        In the graphs of the random variables: public nodes, and functions of separate variables that are put
-        there.
+        Public nodes in the graphs of the random variables, and the functions of separate variables that
+        replace them.
     spreads : dict of Variable to Spread
-        Sources that may be zero: see `spreads`.
+        Sources that are spreads and may be zero: see `spreads`.
     bounds : dict of Variable to (float, float)
-        Between which numbers sources are that are bounded and not transformed: see `coefficients`.
+        Bounds of the sources that are bounded and not transformed: see `coefficients`.
 
     Raises
     ------
@@ -92,15 +92,15 @@ class Coordinates:
 
     @property
     def columns(self) -> dict[Variable, slice]:
-        """Where the numbers of each of the separate variables are in phi."""
+        """Parts of phi that belong to each of the separate variables."""
         return graph.columns_of(self.shapes)
 
     def parts(self, phi: np.ndarray) -> dict[Variable, np.ndarray]:
-        """Numbers of each of the separate variables at a phi."""
+        """Split a phi into the arrays of the separate variables."""
         return {v: phi[place].reshape(self.shapes[v]) for v, place in self.columns.items()}
 
     def read_by(self, outputs: Sequence[Variable]) -> list[int]:
-        """Numbers of phi that graphs of the separate variables read."""
+        """Return the indices of the coordinates that graphs of the separate variables read."""
         read = set(ancestors(outputs))
         return [k for v, place in self.columns.items() if v in read for k in range(place.start, place.stop)]
 
@@ -124,21 +124,23 @@ class Coordinates:
 
 
 def likelihood_coordinates(records: Points) -> Coordinates:
-    """Look for phi; the parameters themselves where nothing better is found.
+    """Find phi in the graph; the parameters themselves where nothing better is found.
 
-    From the observed variables back, phi consists of the last nodes that depend on parameters and on no array
-    with one entry a record. One that is a function of a single other node, entry by entry, is replaced by
-    that; a quotient of two, by its parts. ``mean + tau * z[group]`` is read as ``(mean + tau * z)[group]``. A
-    phi is not used if it has more entries than there are parameters; with as many, only if it bends without a
-    change of volume, as a shear does: otherwise it is another scale of the parameters, and no better.
+    Starting from the observed variables, phi consists of the nodes that depend on parameters and on no array
+    with one entry a record, and that are nearest to the observed variables. A node that is a function of a
+    single other node, entry by entry, is replaced by that node; a quotient of two, by its parts.
+    ``mean + tau * z[group]`` is read as ``(mean + tau * z)[group]``. A phi is not used if it has more entries
+    than there are parameters. With as many entries it is used only if it is a nonlinear map that preserves
+    volume, as a shear does: otherwise it is only another scale of the parameters, and no better.
 
-    What is positive as it is made, a product or quotient of positive variables, is in phi by its logarithm.
+    A node that is positive by construction, a product or quotient of positive variables, is in phi by its
+    logarithm.
 
-    Variables between bounds that are only added to others are in phi as they are, and not as a sampler has
-    them (`coefficients`).
+    Bounded variables that are only added to others are in phi untransformed (`coefficients`).
 
-    Numbers that sum to zero are all in phi, and count as one less: records look them up by group, which
-    nothing would show of the fewer numbers that a sampler has, each a mean of all groups' with other weights.
+    All numbers of a variable that sums to zero are in phi, and count as one less: records look them up by
+    group. The sampler has one number less, each of them a weighted mean over all groups, from which a look-up
+    by group could not be recognised.
 
     Parameters
     ----------
@@ -154,7 +156,7 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     Any choice is valid: clips and noise do not depend on how well phi is chosen.
     """
     identity, reading = parameters(records), records.reading
-    # Where n is private the choice must not depend on it.
+    # Where n is private, the choice must not depend on it.
     sizes = {records.n_rows, records.n} if records.neighboring_relation == "substitute" else set()
     observed, free_rvs, types = reading.generative()
     transforms = reading.opaque.transforms
@@ -171,7 +173,7 @@ def likelihood_coordinates(records: Points) -> Coordinates:
 
 
 def _coefficients(records: Points) -> dict[Variable, tuple[float, float]]:
-    """Free variables that are coordinates as they are, and not as a sampler transforms them; their bounds."""
+    """Return the free variables that are coordinates without the sampler's transform, and their bounds."""
     opaque = records.reading.opaque
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
@@ -184,7 +186,7 @@ def _coefficients(records: Points) -> dict[Variable, tuple[float, float]]:
     values = gate.compile_graph([], backward, private=(), mode=gate.PLAIN_MODE)()
     terms = terms_given(opaque, bounded)
     start = dict(zip(bounded, values, strict=True))
-    # What multiplies effects of persons is a scale of theirs.
+    # Effects count as parameters, so that a factor of these is a scale and no coefficient.
     others = [*records.value_vars, *(opaque.values[opaque.observed[name]] for name in records.effects)]
     return find_coefficients(terms, bounded, others, transforms, start)
 
@@ -196,13 +198,13 @@ def _with_nodes(
     bounds: Mapping[Variable, tuple[float, float]],
     sizes: Set[int],
 ) -> Coordinates | None:
-    """Coordinates of these nodes and of what else is read; None where they are no better than parameters.
+    """Return coordinates of nodes and of all else that is read; None if no better than the parameters.
 
-    Of `sums`, variables that sum to zero, and of those that have `bounds`, those that are read are nodes.
+    Variables in `sums`, which sum to zero, and in `bounds` are additional nodes where they are read.
     """
     theta, reading = records._theta, records.reading
     free = dict(zip(records.value_vars, reading.opaque.free, strict=True))
-    terms = reading.terms  # without nodes phi is the parameters that they read
+    terms = reading.terms  # without nodes, phi consists of the parameters that these read
     try:
         if nodes:
             terms = terms_given(reading.opaque, {node.read: node.given(node.public.type()) for node in nodes})
@@ -242,7 +244,7 @@ def _with_nodes(
         pt.concatenate([pt.atleast_1d(pt.as_tensor(part)).ravel() for part in parts]), (p,)
     )
     kept = [free[v] for v in records.value_vars if v in read]
-    # A deterministic variable is a view of what it was made of.
+    # A Deterministic is a view of the variable that it was made of.
     deterministics = reading.opaque.deterministics
     named = {d.owner.inputs[0]: name for name, d in deterministics.items() if d.owner is not None}
     names = [*kept, *(node.public.name or named.get(node.public) for node in nodes)]
@@ -257,8 +259,9 @@ def _with_nodes(
         )
     except ModelRefusedError:  # an Op on the way has no derivative
         return None
-    # Sums alone are a linear function of the parameters; what they are multiplied with has their sum.
-    # Coefficients are no worse than what a sampler has, whatever the other nodes are.
+    # Zero-sum variables alone are a linear function of the parameters. Products with these sum to zero as
+    # well, so that the rank shows whether phi has fewer dimensions than theta. Coefficients are no worse than
+    # the sampler's variables, whatever the other nodes are.
     alone = sum(np.prod(records.shapes_of_values[v], dtype=int) for v in bounded)
     better = (
         p - held < records.d
@@ -270,7 +273,7 @@ def _with_nodes(
 
 
 def parameters(records: Points) -> Coordinates:
-    """The parameters themselves as likelihood coordinates."""
+    """Return the parameters themselves as likelihood coordinates."""
     theta, shapes = records._theta, records.shapes_of_values
     reading = records.reading
     own = list(zip(reading.opaque.free, graph.columns_of(shapes).values(), strict=True))
@@ -280,14 +283,15 @@ def parameters(records: Points) -> Coordinates:
 
 
 def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spread]:
-    """Those that are coordinates themselves: of persons' effects, where these are integrated, and of laws."""
+    """Return the sources that are spreads: of persons' effects that are integrated, or shapes of outcomes."""
     opaque, names = records.reading.opaque, records.effects
     outcomes = [rv for name, rv in opaque.observed.items() if name not in names]
     effects = [opaque.observed[name] for name in names]
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
-    # What another coordinate reads as well stays as it is: together they may be straight.
+    # A spread on which another coordinate depends is left out: together the likelihood may be quadratic in
+    # them.
     read = set(ancestors([source for source in sources if source not in found]))
     return {rv: found[rv] for rv in sources if rv in found and rv not in read}
 
@@ -298,10 +302,10 @@ def terms_given(
     outcomes: Mapping[Variable, Variable] | None = None,
     bounds: Mapping[Variable, Variable] | None = None,
 ) -> list[Variable]:
-    """Terms of the records, with other variables in the place of public nodes.
+    """Derive the terms of the records with other variables in the place of public nodes.
 
-    With `outcomes`, of these observed variables alone, with other variables in the place of their values;
-    with `bounds`, in the place of those that they are censored by.
+    With `outcomes`, only the terms of these observed variables, with other variables in the place of their
+    values; with `bounds`, with other variables in the place of their censoring bounds.
     """
     values = opaque.values | dict(outcomes or {})
     rvs = [rv for rv in opaque.rvs.values() if rv not in replaced]
@@ -316,16 +320,17 @@ def terms_given(
 
 
 def _rank(coordinates: Coordinates, start: np.ndarray) -> int:
-    """In how many directions coordinates move near the start."""
+    """Return the rank of the Jacobian near the start."""
     rng = np.random.default_rng(0)
     slopes = coordinates.jacobian(start + 0.5 * rng.normal(size=start.size))
     return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
 
 
 def _is_shear(coordinates: Coordinates, start: np.ndarray, alone: int) -> bool:
-    """Whether derivatives are not the same everywhere, and their determinant is.
+    """Return whether the Jacobian varies with the point while its determinant does not.
 
-    The last of the coordinates, so many, are each a function of a parameter of its own: taken for that.
+    Each of the last `alone` coordinates is a function of one parameter of its own, and is treated as equal to
+    it.
     """
     rng = np.random.default_rng(0)
     points = start + 0.5 * rng.normal(size=(3, start.size))

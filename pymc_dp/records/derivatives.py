@@ -1,4 +1,4 @@
-"""Derivatives of graphs, for all records at once, and a look at whether each row is about its own record."""
+"""Derivatives of graphs for all records at once, and a check that each row depends on its own record only."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import cast
@@ -24,19 +24,19 @@ from pymc_dp.records.refusals import refuse_derivative, refuse_steps
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.verification import differ, made_up
 
-# Steps, of which derivatives are zero.
+# Step functions, whose derivatives are zero.
 _JUMPS = scalar.Sign | scalar.Ceil | scalar.Floor | scalar.Trunc | scalar.RoundHalfToEven
 
 
 class NotStructuredError(Exception):
-    """Parameters and records meet in another way, or rows are not about their own records."""
+    """Parameters and records meet in another way, or a row does not depend on its own record only."""
 
 
-# PyTensor's functions with the one signature that is used here.
+# `gradients` and `replaced` are PyTensor's functions, with the one signature that is used here.
 
 
 def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
-    """Derivatives of a number; zero with respect to what it does not depend on.
+    """Differentiate a number; derivatives by variables that it does not depend on are zero.
 
     Raises
     ------
@@ -51,7 +51,7 @@ def gradients(cost: Variable, wrt: Sequence[Variable]) -> list[Variable]:
 
 
 def check_slopes(reading: Reading) -> None:
-    """Refuse a release of parameters with which no record's log-likelihood moves, though it reads them.
+    """Refuse a release if log-likelihoods read a parameter but have no derivative by it.
 
     Raises
     ------
@@ -63,13 +63,13 @@ def check_slopes(reading: Reading) -> None:
 
 
 def read_in_steps(outputs: Sequence[Variable], parameters: Collection[Variable]) -> set[Variable]:
-    """Parameters of which outputs read only whether they are below or above something."""
+    """Return the parameters on which outputs depend only by steps, as by comparisons with something."""
     moving: dict[Variable, frozenset[Variable]] = {v: frozenset([v]) for v in parameters}
     for node in toposort(list(outputs)):
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, _JUMPS):
             continue
         reads = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in node.inputs))
-        # Slices and generators have no numbers; truth values and whole numbers do not move.
+        # Slices and generators have no numbers; truth values and integers have no derivatives.
         numbers = [v for v in node.outputs if isinstance(v.type, HasDataType)]
         moving |= {v: reads for v in numbers if v.type.dtype.startswith(("float", "complex"))}
     moves = frozenset[Variable]().union(*(moving.get(v, frozenset()) for v in outputs))
@@ -77,12 +77,12 @@ def read_in_steps(outputs: Sequence[Variable], parameters: Collection[Variable])
 
 
 def replaced(outputs: Sequence[Variable], replace: Mapping[Variable, Variable]) -> list[Variable]:
-    """Copies of graphs on other variables, whose static shapes may differ."""
+    """Copy graphs with other variables in place of some; their static shapes may differ."""
     return clone_replace(list(outputs), dict(replace), rebuild_strict=False)
 
 
 def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[Variable, int]) -> Variable:
-    """Differentiate any rows: the gradient of the one row of one record, vectorized over records.
+    """Differentiate any rows: take the gradient of a single record's row, and vectorize it over records.
 
     Parameters
     ----------
@@ -96,12 +96,12 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
     Returns
     -------
     Variable, shape (m, p)
-        For all numbers of the parameters, one after the other.
+        Derivatives by all numbers of the parameters, in their order.
 
     Raises
     ------
     ModelRefusedError
-        An Op has no derivative, or none by record.
+        An Op has no derivative, or none that can be taken record by record.
     """
     if any(v.owner is not None and isinstance(v.owner.op, Scan) for v in ancestors([rows])):
         raise refuse_derivative("a `scan` by record: write its steps as sums and products of arrays")
@@ -114,8 +114,8 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
     opened = _opened(gradients(row, parameters))
-    # PyTensor adds to the notes of where a constant comes from at each rewrite, and has constants that
-    # outlive the graph: these would be 27 times as long with each model of an `MvNormal`: gigabytes.
+    # At each rewrite PyTensor appends to a constant's trace of where it was made, and some constants outlive
+    # the graph: their traces would become 27 times as long with each model of an `MvNormal`, up to gigabytes.
     for leaf in ancestors(opened):
         if isinstance(leaf, Constant):
             leaf.tag.trace = []
@@ -124,7 +124,7 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
 
 
 def _opened(outputs: Sequence[Variable]) -> list[Variable]:
-    """Look into Ops that are graphs, as ``LogSumExp``: vectorized they would be loops in Python."""
+    """Inline Ops that are graphs, such as ``LogSumExp``: vectorized they would be loops in Python."""
 
     def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         if not isinstance(node.op, OpFromGraph):
@@ -136,17 +136,17 @@ def _opened(outputs: Sequence[Variable]) -> list[Variable]:
 
 
 def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:
-    """Derivatives of `parameter`, p numbers, with respect to the entries of `touched`, shape (p, entries)."""
+    """Differentiate `parameter`, p numbers, by the entries of `touched`: shape (p, entries)."""
     direction = pt.vector(dtype="float64")
     basis = pt.eye(parameter.size)
     found = gradients((parameter.ravel() * direction).sum(), touched)
     columns = [_vectorized(gradient.ravel(), {direction: basis}, parameter.size) for gradient in found]
-    # What is left of the direction is its length.
+    # Of `direction` only the length may be left in the graph: any vector of that length will do.
     return replaced([pt.concatenate(columns, axis=1)], {direction: basis[0]})[0]
 
 
 def _vectorized(output: Variable, replace: Mapping[Variable, Variable], length: Variable) -> Variable:
-    """Over the first axis of the replacements, of that length, on which `output` may not depend."""
+    """Vectorize `output` over the replacements' first axis, of that length; it may not depend on them."""
     batched = cast(Variable, vectorize_graph(output, replace))
     if batched.type.ndim > output.type.ndim:
         return batched
@@ -159,12 +159,12 @@ def numbers_a_record(
     records: Mapping[Variable, int],
     roots: Mapping[Variable, int],
 ) -> list[int]:
-    """Check, on made-up records, that an output's first axis is theirs, and each row about its own record.
+    """Check on made-up records that outputs have one row a record, which depends on that record only.
 
     Parameters
     ----------
     function : callable
-        Of what is `given` and of the data of some records.
+        Takes the arrays in `given`, then the data of some records.
     given : sequence of ndarray
     records : mapping of Variable to int
         The data as inputs, and the axis of the records.
@@ -174,12 +174,12 @@ def numbers_a_record(
     Returns
     -------
     list of int
-        How many numbers a record each output has.
+        The number of numbers a record in each output.
 
     Raises
     ------
     NotStructuredError
-        It is not so.
+        An output has another number of rows, or a row depends on another record.
     """
 
     def outputs(size: int, first: float | None = None) -> list[np.ndarray]:

@@ -1,4 +1,4 @@
-"""Outcomes drawn from a model for each of its records: a function of public parameters and of the records."""
+"""Draws of outcomes from a model for each record, as graphs of public parameters and of the records."""
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
@@ -31,7 +31,7 @@ from pymc_dp.records.row_types.record_axes import is_length
 
 
 class NotGenerativeError(Exception):
-    """There is no draw that is made row by row; the message says why, of the graph alone."""
+    """Outcomes cannot be drawn row by row; the message gives the reason, from the graph alone."""
 
 
 class Draw(NamedTuple):
@@ -40,12 +40,12 @@ class Draw(NamedTuple):
     Attributes
     ----------
     outcome : Variable
-        Of all records, on the first axis; of the type of the observed variable, transformed as its values
-        are.
+        Outcomes of all records, on the first axis; of the type of the observed variable, and transformed as
+        its values are.
     fit : Variable
-        Booleans, one a record: whether it was drawn from its own parameters.
+        Booleans, one a record: whether its outcome was drawn, from its own parameters.
     generators : list of Variable
-        One for each random variable, inputs.
+        Inputs: a generator for each random variable.
     """
 
     outcome: Variable
@@ -56,17 +56,17 @@ class Draw(NamedTuple):
 def draw_of(
     reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], uncensored: bool = False
 ) -> Draw:
-    """Graphs of a draw of one observed variable.
+    """Build the graphs of a draw of one observed variable.
 
     Parameters
     ----------
     reading : Reading
     rv : Variable
-        Of `reading.opaque.observed`. Other observed variables keep their values.
+        One of `reading.opaque.observed`. Other observed variables keep their values.
     replaced : mapping of Variable to Variable
-        Public nodes, and what is put there (`Coordinates.replaced`).
+        Public nodes, and what is put in their place (`Coordinates.replaced`).
     uncensored : bool
-        Without the bound that records are censored by.
+        Whether to draw without the bound by which records are censored.
 
     Raises
     ------
@@ -76,9 +76,9 @@ def draw_of(
     -----
     **Privacy.** Decided from the graph. Each random variable inside has a generator of its own, whatever
     generators the model has; it is drawn entry by entry, so that with parameters of one record on each row
-    its draws are of one record as well. A draw that records share is refused, as is one whose code is the
-    user's (``random=``), unless it is trusted: nothing says that it looks at its own record alone.
-    Parameters for which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
+    each draw belongs to one record as well. A draw that records share is refused. So is one whose code is the
+    user's (``random=``), unless it is trusted, since it may read other records than its own. Parameters for
+    which samplers raise or do not end are replaced (`pymc_dp.records.harmless`).
     """
     made = _Made(reading)
     drawn = given(reading, rv, replaced, uncensored)
@@ -100,7 +100,7 @@ def draw_of(
 def given(
     reading: Reading, rv: Variable, replaced: Mapping[Variable, Variable], uncensored: bool = False
 ) -> Variable:
-    """An observed variable as it is drawn from values of all others; without its bound if `uncensored`."""
+    """Rebuild an observed variable given the values of all others; without its bound if `uncensored`."""
     try:
         return _on_values(reading.opaque, rv, replaced, uncensored)
     except Exception as error:
@@ -129,27 +129,27 @@ def _on_values(
 
 
 def _without_loop(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
-    """Draws within bounds in the place of those that are made in a loop."""
+    """Replace truncated draws that are made in a loop."""
     op = node.op
     looped = isinstance(op, TruncatedRV) and any(isinstance(n.op, Scan) for n in op.fgraph.apply_nodes)
     return [_truncated(op.base_rv_op, inputs), *node.outputs[1:]] if looped else None
 
 
 def _truncated(base: Op, inputs: Sequence[Variable]) -> Variable:
-    """Draws within bounds, without a loop whose length depends on records."""
+    """Draw within bounds without a loop, whose length would depend on records."""
     *given, lower, upper = inputs
     if not isinstance(base, RandomVariable):
         raise NotGenerativeError("a truncated draw of it needs a loop")
     generator, size, *parameters = given
     whole = base.make_node(generator, size, *parameters).outputs[1]
     if isinstance(base, PoissonRV) and _is(lower, 1) and _is(upper, float("inf")):
-        # The first event of a process before time 1, given that there is one; and those after it.
+        # The first event of a Poisson process before time 1, given that there is one; and those after it.
         (rate,) = parameters
         _, uniform = pt.random.uniform(size=whole.shape, rng=generator, return_next_rng=True)
         first = -pt.log1p(uniform * pt.expm1(pt.neg(rate)))
         return 1 + base.make_node(generator, size, pt.maximum(rate - first, 0.0)).outputs[1]
-    # The first of 32 draws within the bounds: a record whose outcomes are outside with probability .5 has
-    # none with probability 2e-10.
+    # Take the first of 32 draws that is within the bounds. If one draw is outside with probability .5, all
+    # are with probability 2e-10.
     many = pt.concatenate([pt.constant([32], dtype="int64"), whole.shape])
     draws = base.make_node(generator, many, *parameters).outputs[1]
     inside = pt.ge(draws, lower) & pt.le(draws, upper)
@@ -164,13 +164,13 @@ def _is(bound: Variable, number: float) -> bool:
 
 
 def _has_no_draw(op: object) -> bool:
-    """Whether no function was given that draws it: PyMC puts one that raises."""
+    """Return whether no function draws a distribution: PyMC then has one that raises."""
     drawn = vars(type(op)).get("_random_fn") if isinstance(op, CustomDistRV) else None
     return isinstance(drawn, FunctionType) and "default_not_implemented" in drawn.__qualname__
 
 
 class _Made:
-    """Rebuilds a graph: random variables with generators of their own, and parameters that are fit."""
+    """Rebuilds a graph: random variables get generators of their own, and parameters that can be drawn with."""
 
     def __init__(self, reading: Reading):
         self._reading = reading
@@ -223,7 +223,7 @@ class _Made:
         return new.outputs[1]
 
     def _type(self, node: Apply) -> RowType:
-        """Type of draws that are independent, each with its own parameters."""
+        """Return the row type of independent draws, each with its own parameters."""
         op, out = node.op, node.outputs[1]
         size, batch, axes = op.size_param(node), op.batch_ndim(node), set()
         types = self.typing([size, *op.dist_params(node)], self.sources)
@@ -244,21 +244,21 @@ class _Made:
             return Mixed("draws for every record with every other")
         if axes:
             return Rows(axes.pop())
-        # Of public parameters: independent of each other along any axis.
+        # Draws with public parameters are independent of each other along any axis.
         for axis in range(batch):
             if out.type.shape[axis] == self._reading.n_rows or self._has_records(out, axis):
                 return Rows(axis)
         return Mixed("a draw that records share")
 
     def _has_records(self, draws: Variable, axis: int) -> bool:
-        """Whether there are as many along an axis as records, by the sizes that it is made from."""
+        """Return whether an axis is as long as there are records, by the sizes that draws are made from."""
         length = length_along(draws, axis)
         self.typing([length], self.sources)
         return is_length(self.typing, length)
 
 
 def _as_large(node: Apply, inputs: Sequence[Variable]) -> Variable:
-    """In the place of draws of which nothing but the shape is asked."""
+    """Return something of the shape of draws, in the place of draws of which only the shape is read."""
     _, size, *parameters = inputs
     if node.op.ndim_supp or any(node.op.ndims_params):
         raise NotGenerativeError("the shape of a vector of draws is computed")
@@ -275,7 +275,7 @@ def _draws_inside(op: Op) -> bool:
 
 
 def _each_record(conditions: Sequence[Variable], made: _Made) -> Variable:
-    """Whether all that a record needs is so: one boolean a record."""
+    """Combine conditions to one boolean a record: whether all of them hold for it."""
     types = made.typing(conditions, made.sources)
     found = []
     for condition in conditions:

@@ -1,4 +1,4 @@
-"""Scores of persons whose effects are integrated: by Fisher's identity, from rows that know the effect."""
+"""Scores of persons whose effects are integrated out: by Fisher's identity, from rows given the effect."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, partial
@@ -22,18 +22,19 @@ from pymc_dp.records.sums import compiled, guarded, sums
 from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum
 
-# Functions of one number, or of two, of which the derivative jumps.
+# Functions of one or two numbers whose derivative jumps.
 _KINKS = Abs, Sign, ScalarMaximum, ScalarMinimum
 
 
 class _Rows(NamedTuple):
-    """A log-density of rows, or of effects.
+    """Log-densities of rows, or of effects.
 
     Attributes
     ----------
     density, slopes, scores : Variable
-        With its derivatives by the effects, shape (m, q), and by the coordinates, (m, p).
+        Log-densities, shape (m,); their derivatives by the effects, (m, q); and by the coordinates, (m, p).
     inputs : list of Variable
+        Data, outcomes and effects.
     """
 
     density: Variable
@@ -43,14 +44,14 @@ class _Rows(NamedTuple):
 
 
 class EffectScores:
-    """Compiled log-densities and derivatives of rows and of effects, and their integrals.
+    """Compiled log-densities and derivatives of rows and of effects, and integrals over the effects.
 
     Parameters
     ----------
     records : RecordModel
-        Of the model in which effects are observed.
+        Records of the model in which effects are observed (`complete_model`).
     outcomes, effects : mapping of str to Variable
-        Places of the outcomes and of the effects, by the names of the observed variables.
+        Variables for the outcomes and for the effects, by the names of the observed variables.
 
     Attributes
     ----------
@@ -60,13 +61,14 @@ class EffectScores:
     Raises
     ------
     ModelRefusedError
-        Rows are not apart, a prior reads records, an outcome is read by another one's density, or a
-        derivative is not known.
+        A row depends on another row, a prior reads records, an outcome is read by the density of another, or
+        a derivative is not known.
 
     Notes
     -----
     **Privacy.** Row i of what is compiled is a function of row i, of phi, of its outcomes and of its effects:
-    typed in the graph, and tried on made-up records. A person's score is a function of that person's rows.
+    decided by types in the graph, and tried on made-up records. A person's score is a function of that
+    person's rows.
     """
 
     pieces: Sequence[Piece] = ()
@@ -116,7 +118,7 @@ class EffectScores:
         slopes = gradients(density.sum(), [stand_ins[place] for place in effects])
         slope = pt.concatenate([one.reshape((m, -1)) for one in slopes], axis=1)
         found = _Rows(density, slope, scores, list(inputs))
-        # See that rows are apart on made-up records.
+        # Check on made-up records that each row depends on its own record alone.
         tried = self._compiled(found, [density, slope, scores], {"mode": gate.CHECK_MODE})
         numbers_a_record(tried, [seen(self._records._start)], inputs, roots)
         return found
@@ -131,7 +133,7 @@ class EffectScores:
 
     @cached_property
     def _functions(self) -> tuple[tuple[Reentrant, Reentrant], ...]:
-        """Of rows and of effects: densities with derivatives by effects, and by coordinates."""
+        """Compiled densities with derivatives by effects, and by coordinates: of rows, then of effects."""
         made = partial(self._compiled, settings=self._kwargs)
         return tuple(
             (made(rows, [rows.density, rows.slopes]), made(rows, [rows.density, rows.scores]))
@@ -139,7 +141,7 @@ class EffectScores:
         )
 
     def scale(self, phi: np.ndarray) -> quadrature.Scale:
-        """Where effects are before a row was seen."""
+        """Find the location and scale of the effects' prior at phi."""
         of_effects = self._functions[1][0]
 
         def prior(z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -149,7 +151,7 @@ class EffectScores:
         return quadrature.prior_scale(prior, self._numbers)
 
     def parts(self, z: np.ndarray) -> list[np.ndarray]:
-        """Numbers of the effects, shape (m, q), as the arrays that functions take."""
+        """Split the effects, shape (m, q), into the arrays that the compiled functions take."""
         return [
             np.ascontiguousarray(z[:, where]).reshape((len(z), *shape))
             for where, shape in zip(self._places, self.shapes, strict=True)
@@ -158,9 +160,9 @@ class EffectScores:
     def at(
         self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None
     ) -> ScoresAt:
-        """Prepare some persons, as `OutcomeScores.at`: at one point, without log-densities.
+        """Prepare some persons, as `OutcomeScores.at` does for rows: at one point, without log-densities.
 
-        `first` is where the rows of each begin; None: each row is a person.
+        `first` has the position of each person's first row; None: each row is a person.
         """
         (phi,) = points
         if self._scale is None or not np.array_equal(self._scale[0], phi):
@@ -184,7 +186,10 @@ class EffectScores:
         first: np.ndarray | None,
         *outcomes: np.ndarray,
     ) -> list[np.ndarray]:
-        """Derivatives of the logarithm of each person's likelihood, (m, p); NaN where it is not finite."""
+        """Compute scores of persons, shape (m, p): derivatives of their integrated log-likelihoods by phi.
+
+        NaN where the likelihood is not finite.
+        """
         (of_rows, rows_by_phi), (of_effects, effects_by_phi) = self._functions
         m = number if first is None else len(first)
         person = None if first is None else np.repeat(np.arange(m), np.diff(np.append(first, number)))
@@ -205,7 +210,7 @@ class EffectScores:
 
 
 def have_kinks(terms: Sequence[Variable], variables: Iterable[Variable]) -> bool:
-    """Whether some derivatives by the variables jump, as Laplace's density's do."""
+    """Return whether some derivatives by the variables jump, as those of Laplace's density do."""
     reading = set(variables)
     for node in toposort(list(terms)):
         if not reading.isdisjoint(node.inputs):

@@ -1,4 +1,4 @@
-"""Effects of persons: free variables of which each person's rows read one entry, and nobody else's do."""
+"""Effects of persons: free variables with an entry for each person, which only that person's rows read."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -23,19 +23,19 @@ from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 from pymc_dp.records.row_types.ops import length_along, public_number
 from pymc_dp.records.units import ids_in
 
-#: Most numbers of a person's effects: the nodes of an integral are a power of it.
+#: Most numbers of a person's effects: the number of nodes of the integral grows exponentially with it.
 MOST_NUMBERS = 3
 
 
 class Table(NamedTuple):
-    """What the ids of persons look up.
+    """An array that the ids of persons look up.
 
     Attributes
     ----------
     axis : int
-        Of the persons.
+        Axis of the persons.
     size : int
-        How many it has.
+        Its length.
     """
 
     axis: int
@@ -48,11 +48,11 @@ class Effects(NamedTuple):
     Attributes
     ----------
     axes : dict of Variable to int
-        Free variables, and their axis of persons.
+        The free variables that are effects, and their axis of persons.
     ids : Variable or None
-        Whose a row is; None where each row is a person.
+        The person that each row belongs to; None where each row is a person.
     tables : dict of Apply to Table
-        Where ids look something up.
+        The nodes at which ids look something up.
     """
 
     axes: dict[Variable, int]
@@ -66,16 +66,17 @@ def find_effects(
     public: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> Effects:
-    """Look for effects of persons: of rows, or where `privacy_unit` is the name of a `pymc.Data`.
+    """Find effects of persons: where each row is a person, or `privacy_unit` is the name of a `pymc.Data`.
 
     Parameters
     ----------
     model : pymc.Model
-        With one table of records.
+        A model with one table of records.
     privacy_unit
         See `RecordModel`.
     public : collection
-        As for `reader.read`: free variables that it names have an entry for each person by coincidence.
+        As for `reader.read`: free variables that it names are no effects, though they have as many entries as
+        there are persons.
     neighboring_relation : {"substitute", "add_remove"}
 
     Returns
@@ -117,7 +118,7 @@ def find_effects(
 
 
 def _beside_their_own(free: Sequence[Variable], graphs: Sequence[Variable], n_rows: int) -> Effects:
-    """Effects of rows: of their number, and never looked up."""
+    """Find effects where each row is a person: variables as long as the rows, which are never looked up."""
     axes, everything = {}, set(ancestors(list(graphs)))
     for rv in free:
         own = [axis for axis, size in enumerate(shape_of(rv)) if size == n_rows]
@@ -127,7 +128,7 @@ def _beside_their_own(free: Sequence[Variable], graphs: Sequence[Variable], n_ro
 
 
 def _looked_up(free: Sequence[Variable], graphs: Sequence[Variable], ids: Variable) -> Effects:
-    """Effects of persons: what is looked up by the ids."""
+    """Find effects that are looked up by the ids of persons."""
     axes: dict[Variable, int] = {}
     tables: dict[Apply, Table] = {}
     read: dict[Apply, list[Variable]] = {}
@@ -142,7 +143,7 @@ def _looked_up(free: Sequence[Variable], graphs: Sequence[Variable], ids: Variab
         axis = _axis_of(node, ids)
         size = None if axis is None else shape_of(looked_up)[axis]
         if axis is None or size is None:
-            # A prior's parameters are above the table too, mostly numbers.
+            # The table also depends on parameters of the effect's prior: mostly scalars, unlike the effect.
             name = max(parameters, key=lambda rv: rv.type.ndim).name
             raise refusals.refuse_effect(name, "is looked up in a way that is not followed")
         tables[node] = Table(axis, size)
@@ -169,16 +170,16 @@ def _looked_up(free: Sequence[Variable], graphs: Sequence[Variable], ids: Variab
 def _types(
     table: Variable, free: Sequence[Variable], axes: Mapping[Variable, int], size: int
 ) -> dict[Variable, RowType]:
-    """Types of a table's graph, where these variables have persons along these axes."""
+    """Return the row types in a table's graph, given the axes along which variables have persons."""
     sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
     return Typing(size)([table], {**sources, **{rv: Rows(axis) for rv, axis in axes.items()}})
 
 
 def _beside(table: Variable, free: Sequence[Variable], axes: Mapping[Variable, int], size: int) -> bool:
-    """Whether something that is as long as the table, or may be, is computed with effects.
+    """Return whether a table combines effects with anything else that is, or may be, as long as the table.
 
-    In the place of the table each row has its own person's effects. An array with an entry for each person
-    would stand there as it is, and row i would read what is person i's.
+    In the integrand the table is replaced by each row's own effects. An array with an entry for each person
+    would not be replaced, and row i would read the entry of person i instead of its own person's.
     """
     types = _types(table, free, axes, size)
     rows = {v for v, t in types.items() if isinstance(t, Rows)}
@@ -192,7 +193,7 @@ def _beside(table: Variable, free: Sequence[Variable], axes: Mapping[Variable, i
 
 
 def _check_prior(rv: Variable, axis: int, effects: set[Variable]) -> None:
-    """Refuse a prior in which persons are not independent and alike."""
+    """Refuse a prior in which persons are not independent and identically distributed."""
     op, node = rv.owner.op, rv.owner
     if not isinstance(op, RandomVariable | SymbolicRandomVariable) or rv.type.dtype != "float64":
         raise refusals.refuse_effect(rv.name, "has a prior that is not followed")
@@ -201,7 +202,7 @@ def _check_prior(rv: Variable, axis: int, effects: set[Variable]) -> None:
     batch = op.batch_ndim(node)
     if axis >= batch:
         raise refusals.refuse_effect(rv.name, "couples persons")
-    # A parameter's axes are those of the draws from the right, its core's aside.
+    # Without its core axes, a parameter is broadcast against the draws' batch axes from the right.
     given = list(zip(op.dist_params(node), op.ndims_params, strict=True))
     places = [(p, p.type.ndim - core - (batch - axis)) for p, core in given]
     if any(place >= 0 and not p.type.broadcastable[place] for p, place in places):
@@ -213,7 +214,7 @@ def _check_prior(rv: Variable, axis: int, effects: set[Variable]) -> None:
 
 
 def shape_of(variable: Variable) -> list[int | None]:
-    """Lengths that are numbers of the model's; None for others."""
+    """Return the lengths of a variable's axes that are public numbers of the model; None for others."""
     found: list[int | None] = []
     for axis, size in enumerate(variable.type.shape):
         if size is None:
@@ -223,13 +224,13 @@ def shape_of(variable: Variable) -> list[int | None]:
 
 
 def taken(node: Apply) -> list[Variable | slice]:
-    """What a look-up takes along each axis."""
+    """Return the index of a look-up along each axis."""
     indices = list(indices_from_subtensor(node.inputs[1:], node.op.idx_list))
     return [*indices, *[slice(None)] * (node.inputs[0].type.ndim - len(indices))]
 
 
 def _is(index: Variable, ids: Variable) -> bool:
-    """Whether an index is the ids, in another type of whole numbers that holds them all."""
+    """Return whether an index is the ids, perhaps cast to another integer type that holds them all."""
     while index.owner is not None and index is not ids:
         op, given = index.owner.op, index.owner.inputs[0]
         changes = isinstance(op, Elemwise) and isinstance(op.scalar_op, Cast | Identity)
@@ -241,7 +242,7 @@ def _is(index: Variable, ids: Variable) -> bool:
 
 
 def _axis_of(node: Apply, ids: Variable) -> int | None:
-    """The axis that the ids look up, where other axes are taken whole, or all at one number."""
+    """Return the axis that the ids index, if all other axes are taken whole, or all at one number each."""
     axes, numbers = [], 0
     for axis, index in enumerate(taken(node)):
         if isinstance(index, slice):
@@ -253,7 +254,7 @@ def _axis_of(node: Apply, ids: Variable) -> int | None:
             return None
         else:
             numbers += 1
-    # With numbers and whole axes together, rows may be moved to the front.
+    # With both numbers and whole axes, indexing may move the axis of rows to the front: not followed.
     if len(axes) != 1 or numbers not in (0, node.inputs[0].type.ndim - 1):
         return None
     return axes[0]

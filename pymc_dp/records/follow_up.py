@@ -1,10 +1,11 @@
-"""Times until an event, some of them censored: compared interval by interval, as long as a record is at risk.
+"""Censored times until an event: records are compared with twins interval by interval, while at risk.
 
-Of a record whose event was seen the bound of its censoring was not reached, and many tables have none for
-it: a model then says ``switch(seen, inf, time)``, or has an array with such numbers. A twin of such a record
-would never be censored, and a record that was censored is known by its bound. But in a short interval a
-record that is at risk is like its twins that are, whatever the bound is that it does not reach
-(docs/proofs/twins, section 2).
+Where the event of a record was observed, its censoring bound was not reached, and many tables do not have it:
+the model then has ``switch(seen, inf, time)`` as the bound, or an array with such numbers. The twins of such
+a record would never be censored, while those of a censored record would be: the bound would depend on the
+outcome, and a record and its twins would not be exchangeable. Within a short interval, however, a record at
+risk is exchangeable with its twins at risk, whatever the bound that it does not reach (docs/proofs/twins,
+section 2).
 """
 
 from collections.abc import Callable, Sequence
@@ -14,22 +15,22 @@ import numpy as np
 #: A `pymc_dp.records.scores_at.ScoresAt`.
 type Scores = Callable[[Sequence[Sequence[np.ndarray]], int], list[np.ndarray]]
 
-# Cumulative hazards at the ends of the intervals in which a record is compared: longer ones where few are at
-# risk. Beyond the last one, where 4% of the events are, what it says is left out.
+# Cumulative hazards at the ends of the intervals in which a record is compared; intervals are longer where
+# few are at risk. What happens beyond the last one, 4% of the events, is left out.
 _HAZARDS = 0.3, 0.65, 1.05, 1.6, 2.3, 3.3
-#: How many these are.
+#: Number of intervals.
 INTERVALS = len(_HAZARDS)
-# Hazards of two outcomes are taken to differ by so much, at least.
-_TIE = 1e-12
-#: Outcomes that are drawn to find a record's intervals.
+# Least difference of the cumulative hazards of two outcomes, by which an interpolation between them divides.
+_LEAST_HAZARD_DIFFERENCE = 1e-12
+#: Number of outcomes that are drawn for each record, besides its twins, to find its intervals.
 FOR_INTERVALS = 8
-# A bound that is so many times as large as the outcome stands for one that is not known.
+# A bound of more than this many times the outcome counts as unknown.
 _STANDS_FOR_UNKNOWN = 1e3
 
 
 @np.errstate(all="ignore")
 def is_unknown(outcome: np.ndarray, bound: np.ndarray) -> np.ndarray:
-    """Whether bounds are infinite or missing, or as good as that beside their record's outcome."""
+    """Return whether bounds are unknown: infinite, missing, or very large compared with the outcome."""
     return ~np.isfinite(bound) | (np.abs(bound) > _STANDS_FOR_UNKNOWN * np.abs(outcome))
 
 
@@ -37,34 +38,35 @@ def is_unknown(outcome: np.ndarray, bound: np.ndarray) -> np.ndarray:
 def in_intervals(
     at: Scores, outcome: np.ndarray, bound: np.ndarray, twins: Sequence[np.ndarray], most: int
 ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Scores of rows and of their twins in each of some intervals, and weights of both.
+    """Compute scores of rows and of their twins in each interval, and weights of both.
 
     Parameters
     ----------
     at : callable
-        A `ScoresAt` of outcomes and bounds: of an outcome that is its bound the score is that of the
-        probability to be beyond it. With log-densities.
+        A `ScoresAt` of outcomes and bounds, with log-densities: for an outcome that equals its bound these
+        are of the probability to be beyond the bound.
     outcome, bound : ndarray, shape (m,)
     twins : sequence of ndarray, shape (m,)
-        `FOR_INTERVALS` outcomes for the intervals, and the others; none is censored.
+        `FOR_INTERVALS` outcomes to find the intervals, then the K twins; none is censored.
     most : int
         See `ScoresAt`.
 
     Returns
     -------
     list of (ndarray, ndarray, ndarray)
-        For each interval shapes (m, k), (1 + K, m, k) and (1 + K, m). In an interval at whose beginning
-        a record is not at risk all of its scores are zero; a twin that is not has no weight.
+        For each interval: the rows' scores, shape (m, k); scores of the groups, (1 + K, m, k); and weights,
+        (1 + K, m). If a record is not at risk at the beginning of an interval, all scores of its group are
+        zero; a twin that is not at risk has weight zero.
 
     Notes
     -----
     **Privacy.** Row i is a function of record i, of its twins and of public numbers.
     """
     several, twins = twins[:FOR_INTERVALS], twins[FOR_INTERVALS:]
-    bound = np.where(np.isnan(bound), np.inf, bound)  # PyMC's density of an outcome beside NaN is the law's
+    bound = np.where(np.isnan(bound), np.inf, bound)  # with a bound of NaN PyMC's density is uncensored
     never = np.full(len(outcome), np.inf)
     ends = _intervals(several, -np.array(at([[t, t] for t in several], most)[1]))
-    # A bound that is not reached may be infinite, where there is no density: then it is looked at elsewhere.
+    # At an infinite bound there is no density; such a bound is not reached, and any other time may stand in.
     finite = np.where(np.isfinite(bound), bound, outcome)
     survived, _ = at([[t, t] for t in (*ends, finite)], most)
     survived, at_bound = survived[:-1], survived[-1]
@@ -90,7 +92,7 @@ def in_intervals(
 
 
 def _intervals(times: Sequence[np.ndarray], hazards: np.ndarray) -> np.ndarray:
-    """Ends of intervals, shape (`INTERVALS`, m), by outcomes with these cumulative hazards."""
+    """Interpolate the ends of intervals, shape (`INTERVALS`, m), from times and their cumulative hazards."""
     order = np.argsort(np.array(times), axis=0)
     sorted_times = np.take_along_axis(np.array(times), order, axis=0)
     hazards = np.take_along_axis(hazards, order, axis=0)
@@ -101,5 +103,5 @@ def _intervals(times: Sequence[np.ndarray], hazards: np.ndarray) -> np.ndarray:
             (np.take_along_axis(each, k, 0)[0], np.take_along_axis(each, k + 1, 0)[0])
             for each in (sorted_times, hazards)
         )
-        ends.append(t + (hazard - h) / np.maximum(more - h, _TIE) * (after - t))
+        ends.append(t + (hazard - h) / np.maximum(more - h, _LEAST_HAZARD_DIFFERENCE) * (after - t))
     return np.maximum.accumulate(np.array(ends), axis=0)

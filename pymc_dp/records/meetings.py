@@ -1,10 +1,10 @@
-"""Where parameters and records meet in the graph of the rows: what derivatives of records are made of.
+"""Meetings: operations of the graph at which parameters and records are combined; derivatives start there.
 
 A parameter meets the records in an elementwise operation (``y - mu``), in a matrix product (``X @ beta``) or
-in a look-up (``a[group]``). The derivative of every row with respect to what comes out there, its *adjoint*,
-is one number or a few, and costs about as much as the row itself. The derivative of a record with respect to
-the parameter is the adjoint times something simple: 1, the record's row of X, or a one at the record's group.
-No n x d matrix is ever needed.
+in a look-up (``a[group]``). The derivative of every row with respect to the result of that operation, its
+*adjoint*, is one number or a few, and costs about as much as the row itself. The derivative of a record with
+respect to the parameter is the adjoint times something simple: 1, the record's row of X, or a one at the
+record's group. No n x d matrix is ever needed.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -32,20 +32,20 @@ Kind = Literal["values", "product", "lookup"]
 
 
 class Meeting(NamedTuple):
-    """One of the places where parameters and records meet.
+    """One of the places in the graph where parameters and records meet.
 
     Attributes
     ----------
     kind : {"values", "product", "lookup"}
     parameter : Variable
-        What meets the records there: p numbers, in C order, that depend on no record.
+        The parameter's side of the operation: p numbers, in C order, that depend on no record.
     out : Variable
-        What comes out, first axis records. For "values" an input of the rows: a copy of the parameter for
-        each record.
+        The result of the operation, records on the first axis. For "values", an input of the rows: a copy of
+        the parameter for each record.
     other : Variable or None
-        For a product, the matrix (m, a): with the adjoint, (m, q), the derivative with respect to the
-        parameter, (a, q), is their outer product. For a look-up, which of the p numbers each number of the
-        adjoint is the derivative with respect to.
+        For a product, the matrix, shape (m, a): a record's derivative with respect to the parameter, (a, q),
+        is the outer product of its rows of the matrix and of the adjoint, (m, q). For a look-up, the
+        positions: which of the p numbers each number of the adjoint belongs to.
     """
 
     kind: Kind
@@ -61,11 +61,11 @@ class Met(NamedTuple):
     ----------
     rows : Variable, vector
     meetings : list of Meeting
-        Each path from a parameter to a row leads through one of them.
+        Every path from a parameter to a row leads through one of them.
     originals : dict of Variable to Variable
-        For each copy of a parameter the parameter itself, with an axis of length 1 in front.
+        For each copy of a parameter, the parameter itself with an axis of length 1 in front.
     records : dict of Variable to int
-        Data of the records, any number of them, and the axis of the records.
+        Data of any number of records, and the axis of the records.
     """
 
     rows: Variable
@@ -74,19 +74,19 @@ class Met(NamedTuple):
     records: dict[Variable, int]
 
     def adjoints(self) -> list[Variable]:
-        """Derivatives of the rows with respect to what comes out of each meeting."""
+        """Return the derivatives of the rows with respect to the result of each meeting."""
         return gradients(self.rows.sum(), [meeting.out for meeting in self.meetings])
 
     def table(self, other: Variable) -> int | None:
-        """Position among the data of what is a matrix of theirs as it is."""
+        """Return the position of a matrix among the data; None if it is computed from the data."""
         return list(self.records).index(other) if self.records.get(other) == 0 else None
 
     def of_data(
         self, outputs: Sequence[Variable], given: Mapping[Variable, Variable] | None = None
     ) -> list[Variable]:
-        """Graphs as functions of parameters and data, one entry a record on the first axis.
+        """Rewrite graphs as functions of parameters and data, one entry a record on the first axis.
 
-        With `given` in the place of inputs; by default the parameters in that of their copies.
+        `given` has what is put in the place of inputs; default: the parameters in that of their copies.
         """
         record, axis = next(iter(self.records.items()))
         new = replaced(outputs, self.originals if given is None else given)
@@ -110,7 +110,7 @@ def meet(
     records : mapping of Variable to int
         Data of the records, and the axis of the records.
     outcomes : collection of Variable, optional
-        Data that parameters meet elementwise only: no matrix and no position may be computed from them.
+        Data that parameters may meet elementwise only: no matrix and no position may be computed from them.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def meet(
     Raises
     ------
     NotStructuredError
-        They meet in another way.
+        Parameters and records meet in an operation of another kind.
     """
     rows = cast(list[Variable], rewrite_graph([rows], include=("canonicalize",), clone=True))[0]
     rows = _looked_up_first(rows, parameters, records)
@@ -171,7 +171,7 @@ def meet(
 
 
 class Summand(NamedTuple):
-    """Where an input goes: into one sum, there along which of its axes, and with which sign."""
+    """The sum that an input is a term of: which node it is, along which of its axes, and with which sign."""
 
     total: int
     axes: tuple[bool, ...]
@@ -179,7 +179,7 @@ class Summand(NamedTuple):
 
 
 def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
-    """For each input the one sum into which it goes; None: elsewhere."""
+    """Return for each input the one sum that it is a term of; None if it is used in another way."""
     copies = {v: v.type() for v in inputs}
     fgraph = FunctionGraph(outputs=replaced([rows], copies), clone=False)
     MergeOptimizer().rewrite(fgraph)
@@ -188,7 +188,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
         total, axes, sign = None, variable.type.broadcastable, 1
         while len(clients := fgraph.clients.get(variable, [])) == 1:
             (node, place) = clients[0]
-            # Of an elementwise Op: that which adds up an axis has one, too.
+            # Only elementwise Ops count: a sum over an axis has a scalar Op, too.
             scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else None
             if isinstance(scalar, Add | Sub | Neg):
                 sign *= -1 if isinstance(scalar, Neg) or (isinstance(scalar, Sub) and place == 1) else 1
@@ -202,7 +202,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
 
 
 def _in_order(node: Apply) -> bool:
-    """Whether the numbers of an input are the output's, in C order."""
+    """Return whether a node's output has the numbers of its input, in the same C order."""
     if isinstance(node.op, DimShuffle):
         return list(node.op.shuffle) == sorted(node.op.shuffle)
     return isinstance(node.op, Reshape | SpecifyShape)
@@ -211,10 +211,10 @@ def _in_order(node: Apply) -> bool:
 def _multiplied(
     copy: Variable, clients: Mapping[Variable, Sequence[ClientType]], inputs: Collection[Variable]
 ) -> tuple[Variable, Variable] | None:
-    """Where a parameter's copy is only ever multiplied with numbers of the records: ``b * x``.
+    """Return the product in which a parameter's copy is multiplied by data, if that is its only use.
 
-    Or several with as many numbers, and added up: ``(beta * X).sum(axis=1)``. What comes out, and the numbers
-    as a matrix.
+    That is ``b * x``, or the sum ``(beta * X).sum(axis=1)`` for a vector: the result, and the data as a
+    matrix. None if the copy is used in another way.
     """
 
     def used(variable: Variable) -> Apply | None:
@@ -229,10 +229,10 @@ def _multiplied(
     others = [i for i in node.inputs if i is not variable]
     if not others or len(others) + 1 != len(node.inputs) or not set(inputs).isdisjoint(ancestors(others)):
         return None
-    # Numbers of a narrow type are multiplied with a parameter in its type: their product is not to overflow.
+    # Data of a narrow type are multiplied in float64, the parameter's type, so that products do not overflow.
     numbers = [other.astype("float64") for other in others]
     size, out, other = copy.type.shape[1:], node.outputs[0], prod(numbers)
-    # A length that is not known is that of the parameter, unless that is 1: then it may be any.
+    # An unknown length must be the parameter's by broadcasting, unless that is 1: then it may be any.
     same = all(a == b or (a is None and b != 1) for a, b in zip(other.type.shape[1:], size, strict=False))
     if other.type.ndim != copy.type.ndim or other.type.shape[0] is not None or not same:
         return None
@@ -245,7 +245,7 @@ def _multiplied(
 
 
 def _reached(output: Variable, sources: Collection[Variable]) -> set[Variable]:
-    """All variables of the graph that depend on `sources`."""
+    """Return all variables of the graph that depend on `sources`."""
     reached = set(sources)
     for node in toposort([output]):
         if reached.intersection(node.inputs):
@@ -256,7 +256,7 @@ def _reached(output: Variable, sources: Collection[Variable]) -> set[Variable]:
 def _looked_up_first(
     rows: Variable, parameters: Collection[Variable], records: Collection[Variable]
 ) -> Variable:
-    """``(mu + tau * z)[group] -> mu + tau * z[group]``: mu and tau then meet the records elementwise."""
+    """Rewrite ``(mu + tau * z)[group]`` as ``mu + tau * z[group]``: mu and tau meet records elementwise."""
     free, private = _reached(rows, parameters), _reached(rows, records)
 
     def looked_up(op: AdvancedSubtensor, table: Variable, index: Variable) -> Variable:
@@ -274,9 +274,9 @@ def _looked_up_first(
 
 
 def _copied(parameter: Variable, free: Collection[Variable], copies: dict[Variable, Variable]) -> Variable:
-    """`parameter`, of length 1 along the records' axis, from a copy for each record of its leaves.
+    """Compute a parameter, of length 1 along the records' axis, from copies of its leaves for each record.
 
-    The leaves are what it is an elementwise function of.
+    The leaves are the variables of which it is an elementwise function.
     """
     if parameter.type.shape[0] != 1:
         raise NotStructuredError

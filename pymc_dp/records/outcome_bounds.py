@@ -1,4 +1,4 @@
-"""Bounds of outcomes, from the graph: those that parameters move, and those by which records are censored."""
+"""Bounds of outcomes, from the graph: bounds of a support that parameters move, and bounds of censoring."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,10 +16,10 @@ from pytensor.tensor.type import TensorType
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.refusals import MOVES, UNKNOWN
 
-# Laws of positive numbers: nothing is below a bound of zero.
-_POSITIVE = tuple(law.rv_type for law in PositiveContinuous.__subclasses__() if law.rv_type is not None)
-# Laws by which parameters of theirs nothing is beyond: their places.
-_BOUNDS = {
+# Distributions of positive numbers: a lower bound of zero censors nothing.
+_POSITIVE_LAWS = tuple(law.rv_type for law in PositiveContinuous.__subclasses__() if law.rv_type is not None)
+# For distributions of which parameters bound the support: the positions of these parameters.
+_SUPPORT_BOUNDS = {
     distributions.UniformRV: (0, 1),
     DiscreteUniformRV: (0, 1),
     distributions.TriangularRV: (0, 2),
@@ -28,15 +28,19 @@ _BOUNDS = {
 
 
 def has_moving_bound(rv: Variable, opaque: OpaqueModel) -> bool:
-    """Whether scores tell nothing of a parameter: outcomes are within it, and as likely everywhere."""
+    """Return whether free variables move a bound of the support, of which scores carry no information.
+
+    The derivative of such a density by its bound (of a uniform distribution, say) is the same for all
+    outcomes within.
+    """
     op = rv.owner.op
-    bounds = [op.dist_params(rv.owner)[k] for k in _BOUNDS.get(type(op), ())]
+    bounds = [op.dist_params(rv.owner)[k] for k in _SUPPORT_BOUNDS.get(type(op), ())]
     read = ancestors(bounds, blockers=list(opaque.observed.values()))
     return not set(opaque.free.values()).isdisjoint(read)
 
 
 def has_unknown_bound(rv: Variable) -> bool:
-    """Whether an outcome is censored by a bound that the graph says is infinite for some records."""
+    """Return whether the graph shows a censoring bound that is infinite for some records."""
     if not isinstance(rv.owner.op, CensoredRV):
         return False
     return any(_may_be_infinite(bound) for bound in rv.owner.inputs[1:])
@@ -45,19 +49,27 @@ def has_unknown_bound(rv: Variable) -> bool:
 def find_bounds(
     opaque: OpaqueModel, known: bool, effects: bool
 ) -> tuple[dict[str, list[Variable]], dict[str, Variable]]:
-    """Bounds of censoring that are arrays of records; and those by which records are compared in intervals.
+    """Find censoring bounds that are arrays of records, and bounds of what is compared in intervals.
 
     Parameters
     ----------
     opaque : OpaqueModel
     known : bool
-        Whether arrays are known bounds of all records: then only those count that the graph says are not.
+        Whether arrays are assumed to be known bounds of all records: then only bounds that may be infinite
+        according to the graph are returned.
     effects : bool
-        Whether persons have effects: then none is compared in intervals.
+        Whether persons have effects: then nothing is compared in intervals.
+
+    Returns
+    -------
+    arrays : dict of str to list of Variable
+        Bounds, by observed variable, of which only the numbers show whether they are known.
+    in_intervals : dict of str to Variable
+        Upper bounds of the observed variables that are compared in intervals.
 
     Notes
     -----
-    **Privacy.** Decided from the graph: an array is not looked at, whatever numbers it has.
+    **Privacy.** Decided from the graph: the numbers of an array are not looked at.
     """
     arrays: dict[str, list[Variable]] = {}
     in_intervals: dict[str, Variable] = {}
@@ -73,16 +85,16 @@ def find_bounds(
 
 
 def _has_intervals(rv: Variable, opaque: OpaqueModel) -> bool:
-    """Whether records can be compared in intervals: by a bound from above alone, without parameters."""
+    """Return whether records can be compared in intervals: one upper bound each, free of parameters."""
     distribution, lower, upper = rv.owner.inputs
-    least = 0.0 if isinstance(distribution.owner.op, _POSITIVE) else -np.inf
+    least = 0.0 if isinstance(distribution.owner.op, _POSITIVE_LAWS) else -np.inf
     below = isinstance(lower, Constant) and lower.data.size == 1 and bool(np.all(lower.data <= least))
     known = set(opaque.rvs.values()).isdisjoint(ancestors([upper]))
     return below and known and rv.type.ndim == 1 and distribution.type.dtype.startswith("float")
 
 
 def say_unlike(opaque: OpaqueModel, bounds: Collection[str]) -> dict[str, str]:
-    """Outcomes of which there are no twins because of their bounds, and why; those of `bounds` have some."""
+    """Return the outcomes, not in `bounds`, that have no twins because of their bounds, and why."""
     return {
         name: MOVES if has_moving_bound(rv, opaque) else UNKNOWN
         for name, rv in opaque.observed.items()
@@ -91,7 +103,7 @@ def say_unlike(opaque: OpaqueModel, bounds: Collection[str]) -> dict[str, str]:
 
 
 def _may_be_infinite(bound: Variable) -> bool:
-    """Whether it is computed with a number that is written as infinite; not an infinite constant itself."""
+    """Return whether a bound is computed with an infinite constant, without being one itself."""
     while bound.owner is not None and isinstance(bound.owner.op, DimShuffle):
         bound = bound.owner.inputs[0]
     return bound.owner is not None and any(
@@ -102,12 +114,12 @@ def _may_be_infinite(bound: Variable) -> bool:
 
 
 def with_bound(rv: Variable, bound: Variable) -> Variable:
-    """The same variable, censored by something else."""
+    """Return the same variable with another upper bound of censoring."""
     distribution, lower, _ = rv.owner.inputs
     return CensoredRV.rv_op(distribution, lower, bound)
 
 
 def never_censored(inputs: Sequence[Variable]) -> list[Variable]:
-    """Inputs of a censored variable, with an infinite bound in the place of each record's."""
+    """Return the inputs of a censored variable, with an infinite upper bound in the place of its own."""
     distribution, lower, upper = inputs
     return [distribution, lower, pt.fill(upper, pt.constant(np.inf, dtype=upper.type.dtype))]

@@ -1,4 +1,4 @@
-"""First derivatives of records' log-likelihoods with any outcome in the place of the recorded one."""
+"""Scores of records: first derivatives of log-likelihoods, with any outcome in place of the recorded one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
@@ -26,25 +26,26 @@ from pymc_dp.records.sums import Points, compiled, guarded
 from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
 
-# From so many rows on a function without log-densities is worth the time in which it is compiled: of fewer,
-# several points are asked for as well. Where outcomes have a bound that moves, they tell who is beyond it.
+# From this number of rows on, a second function without log-densities is worth its compile time; with fewer
+# rows there is one function, which returns log-densities too: several points need these, and so does a
+# support that depends on parameters, where they show which outcomes are outside.
 _MANY = 2**16
 
 
 class Scored(Points):
-    """Records of which scores are computed: what they need of a `RecordModel`."""
+    """The part of a `RecordModel` that scores need."""
 
     effects: list[str]
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """What the likelihood sees of the parameters; see `pymc_dp.records.coordinates`."""
+        """Likelihood coordinates; see `pymc_dp.records.coordinates`."""
         return likelihood_coordinates(self)
 
 
 def outcome_like(rv: Variable, n_rows: int, recorded: Variable) -> TensorSharedVariable:
-    """The place of an observed variable's values: a shared variable of its type, which no function reads."""
-    # What a type does not say, the array of the recorded values does, in whatever type it is read.
+    """Make a shared variable of an observed variable's type, to stand for outcomes; its values are not used."""
+    # Lengths that are not in the type are taken from the array of the recorded values.
     leaves = [np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([recorded])]
     known = leaves[0] if len(leaves) == 1 and len(leaves[0]) == rv.type.ndim else rv.type.shape
     pairs = zip(rv.type.shape[1:], known[1:], strict=True)
@@ -59,12 +60,11 @@ def terms_with(
     together: bool = False,
     bounds: Mapping[str, Variable] = MappingProxyType({}),
 ) -> dict[str, Variable]:
-    """Log-densities of records with outcomes in the place of observed values, by name.
+    """Derive log-densities of records, by name, with variables in the place of outcomes and censoring bounds.
 
-    And with these bounds in the place of those that outcomes are censored by.
-
-    Functions of the separate variables of the likelihood coordinates. Each has one outcome put in, and reads
-    the recorded values of other observed variables; or all have all put in, `together`.
+    They are functions of the separate variables of the likelihood coordinates. In each, one observed
+    variable's outcome is replaced, and recorded values of the others are read; or, if `together`, all
+    outcomes are replaced in all.
     """
     reading, seen = records.reading, records.coordinates
     observed, found = reading.opaque.observed, dict[str, Variable]()
@@ -84,7 +84,7 @@ def terms_with(
 
 
 def count_outcomes(reading: Reading, rv: Variable, coordinates: Coordinates) -> int | None:
-    """Number of outcomes, 0, 1, ..., where each row has one of a few, and the number is public; or None."""
+    """Return the number of possible outcomes 0, 1, ..., if it is small and public; else None."""
     op = rv.owner.op
     if rv.type.ndim != 1 or not isinstance(op, BernoulliRV | BinomialRV | CategoricalRV):
         return None
@@ -100,12 +100,12 @@ def count_outcomes(reading: Reading, rv: Variable, coordinates: Coordinates) -> 
         count: Size | None = None if trials is None else trials + 1
     else:
         count = length(parameters[0], parameters[0].type.ndim - 1, coordinates.shapes)
-    # As many scores as of so many twins less one.
+    # At most as many scores as with 32 twins and the record itself.
     return int(count) if isinstance(count, int | np.integer) and 1 < count <= 33 else None
 
 
 class OutcomeScores:
-    """Compiled derivatives, by predictors where there are any.
+    """Compiled scores: derivatives by predictors where there are any, else by phi.
 
     Parameters
     ----------
@@ -113,31 +113,31 @@ class OutcomeScores:
     terms : mapping of str to Variable
         Log-densities that are added up (`terms_with`), by the name of the observed variable.
     outcomes : mapping of str to Variable
-        Place of the values of each.
+        The variable for the outcomes of each.
     count : int or None
-        Number of outcomes, if all of them are taken: log-densities are then computed as well.
+        Number of possible outcomes, if all of them are taken: log-densities are then computed as well.
     bound : Variable, optional
-        Place of the bound that the outcome is censored by: given beside each outcome.
+        The variable for the censoring bound, which is then passed beside each outcome.
 
     Attributes
     ----------
     names : list of str
     reads : list of int
-        Coordinates of phi that the log-densities have in them.
+        Coordinates of phi on which the log-densities depend.
     lookups : list of Lookup
     sums : list of list of tuple
-        What a record sees of phi: see `Twins`.
+        Sums through which records depend on phi: see `Twins`.
     size : int
-        k.
+        k, number of predictors; or p.
     bounded : bool
-        Whether a bound is given beside each outcome.
+        Whether a censoring bound is passed beside each outcome.
     moves : bool
-        Whether outcomes have a bound that parameters move, as far as the graph shows.
+        Whether parameters move a bound of the support, as far as the graph shows.
 
     Notes
     -----
-    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: typed in the
-    graph, and tried on made-up records. Look-ups stay within their tables.
+    **Privacy.** Row i of all outputs is a function of record i, of phi and of its outcome: decided by types
+    in the graph, and tried on made-up records. Look-ups stay within their tables.
     """
 
     def __init__(
@@ -193,7 +193,7 @@ class OutcomeScores:
         return outputs
 
     def _by_predictors(self, found: Predictors) -> None:
-        """Derivatives as functions of what is the same for all outcomes, which is computed apart."""
+        """Prepare derivatives as functions of inputs that do not depend on outcomes, computed beforehand."""
         tables = [k for k, piece in enumerate(found.pieces) if piece.other is not None]
         values = list(found.values)
         for k in tables:
@@ -206,18 +206,18 @@ class OutcomeScores:
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
     def at(self, points: np.ndarray, data: Sequence[np.ndarray], m: int, dense: bool) -> ScoresAt:
-        """Prepare some rows: compute what is the same for all their outcomes.
+        """Prepare some rows: compute what does not depend on their outcomes.
 
         Parameters
         ----------
         points : ndarray, shape (q, p)
-            What phi is; or may be, each point as likely as the others.
+            One or several values of phi, equally likely.
         data : sequence of ndarray
-            Of these rows, for each of the model's roots.
+            Data of these rows, for each of the model's roots.
         m : int
             Number of rows.
         dense : bool
-            Whether log-densities are wanted of one point as well.
+            Whether log-densities are wanted even for a single point.
         """
         dense = dense or len(points) > 1 or self._few or self.moves
         function, tables = self._compiled(dense), len(self._given)
@@ -244,7 +244,7 @@ class OutcomeScores:
     def _with_data(
         self, computed: Iterator[np.ndarray], data: Sequence[np.ndarray], m: int
     ) -> list[WithData]:
-        """Matrices and positions of m rows, beside their pieces."""
+        """Return the pieces with their matrices or positions for m rows."""
         pieces = []
         for k, piece in enumerate(self.pieces):
             other = None
@@ -266,16 +266,16 @@ class OutcomeScores:
 
     @cached_property
     def _shared(self) -> Reentrant:
-        """What comes out of tables, and those that are computed: the same for all outcomes."""
+        """Compiled products and look-ups, and tables that are computed: the same for all outcomes."""
         own = list(self._inputs)[: len(self._inputs) - self._places]
         outputs = self._seen.joined(self._shared_outputs)
         return Reentrant(compiled([self._seen.vector, *own], outputs, self._kwargs, private=own))
 
 
 def _joined(function: Reentrant, densities: int, *arguments: np.ndarray) -> list[np.ndarray]:
-    """Scores by all predictors, shape (m, k), and log-densities where these are wanted.
+    """Join scores by all predictors to shape (m, k), and add log-densities where these are wanted.
 
-    In NumPy: as a part of the graph it would be compiled anew for each model, for a second or two.
+    This is done in NumPy: as a part of the graph it would take a second or two to compile for each model.
     """
     found = function(*arguments)
     scores = [one.reshape((len(one), -1)) for one in found[: len(found) - densities]]

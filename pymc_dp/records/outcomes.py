@@ -22,10 +22,19 @@ from pymc_dp.records.threads import Each, Reentrant
 
 
 class Found(NamedTuple):
-    """Of all rows, by the name of the observed variable: recorded; drawn, K times; where drawn ones exist.
+    """Outcomes of all rows, by the name of the observed variable.
 
-    And bounds by which outcomes are censored, where each has its own: of those that are drawn none is, and
-    there are some more of them (`pymc_dp.records.follow_up`).
+    Attributes
+    ----------
+    own : dict of str to ndarray
+        Recorded outcomes.
+    bounds : dict of str to ndarray
+        Censoring bounds, where each row has its own. Draws of such a variable are not censored, and there are
+        `FOR_INTERVALS` more of them (`pymc_dp.records.follow_up`).
+    drawn : dict of str to list of ndarray
+        Outcomes that were drawn, K times.
+    fit : dict of str to ndarray of bool
+        Rows for which all draws exist.
     """
 
     own: dict[str, np.ndarray]
@@ -35,10 +44,10 @@ class Found(NamedTuple):
 
 
 class Randomness(Protocol):
-    """A secret stream, as `PrivacyRandom`."""
+    """A secret random stream, such as `PrivacyRandom`."""
 
     def generators(self, number: int) -> list[np.random.Generator]:
-        """Generators with streams of their own."""
+        """Return generators with streams of their own."""
 
 
 class Outcomes:
@@ -48,17 +57,18 @@ class Outcomes:
     ----------
     records : RecordModel
     places : mapping of str to Variable
-        Of observed variables, by name: variables of the type of what is drawn.
+        For each observed variable, by name, a variable of the type of its outcomes.
     effects : mapping of str to SharedVariable
-        Of persons: drawn first, once a person; what is drawn then depends on them.
+        Effects of persons: drawn first, once a person; outcomes are then drawn given these.
     draws : mapping of str to Draw
-        Of effects, and of those observed variables that are drawn.
+        Draws of effects, and of those observed variables that can be drawn.
     bounds : mapping of str to Variable
-        Graphs of those by which outcomes are censored, where each record has its own.
+        Graphs of censoring bounds, where each record has its own.
 
     Notes
     -----
-    **Privacy.** What calls give is private: row i is a function of record i, of phi and of secret randomness.
+    **Privacy.** What calls return is private: row i is a function of record i, of phi and of secret
+    randomness.
     """
 
     def __init__(
@@ -73,7 +83,7 @@ class Outcomes:
         self._bounds = bounds
 
     def __call__(self, points: np.ndarray, twins: int, random: Randomness, each: Each = map) -> Found:
-        """Read what was recorded, and draw as many twins of each; see `Twins`."""
+        """Read the recorded outcomes, and draw `twins` outcomes for each row; see `Twins`."""
         recorded = guarded(self._own, what="The observed values could not be read")
         own = dict(zip(self._outcomes, recorded, strict=False))
         bounds = dict(zip(self._bounds, recorded[len(own) :], strict=True))
@@ -81,7 +91,7 @@ class Outcomes:
 
     @cached_property
     def _own(self) -> Function:
-        """Recorded outcomes, as arrays of the type of what is drawn, and bounds."""
+        """Compiled recorded outcomes, in the type of the drawn ones, and censoring bounds."""
         opaque = self._records.reading.opaque
         outcomes = [
             pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
@@ -101,7 +111,7 @@ class Outcomes:
     def _drawn(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
     ) -> tuple[dict[str, list[np.ndarray]], dict[str, np.ndarray]]:
-        """Outcomes of all rows, K times, at one point after the other; and which rows have them."""
+        """Draw outcomes of all rows K times, at the points in turn; and note which rows have all draws."""
         drawn: dict[str, list[np.ndarray]] = {}
         fit: dict[str, np.ndarray] = {}
         for name in self._draws if twins else ():
@@ -118,7 +128,7 @@ class Outcomes:
                 )
                 for k in range(twins + FOR_INTERVALS * (name in self._bounds))
             )
-            # What effects are is not an argument: then one is drawn after the other.
+            # Effects are put into shared variables, not passed as arguments: then draws run one by one.
             for outcome, good in (map if effects else each)(call, some):
                 if name in self._effects:
                     outcome, good = self._of_person(outcome), self._of_person(good)
@@ -133,13 +143,13 @@ class Outcomes:
         phi: np.ndarray,
         streams: Sequence[np.random.Generator],
     ) -> list[np.ndarray]:
-        """Outcomes of all rows with these effects, and which rows have them."""
+        """Draw outcomes of all rows given these effects; return them, and which rows have one."""
         for place, values in effects.items():
             place.set_value(values, borrow=True)
         return guarded(function, phi, *streams, what="Outcomes could not be drawn")
 
     def _of_person(self, values: np.ndarray) -> np.ndarray:
-        """Give all rows of a person what its first one has."""
+        """Copy the value of each person's first row to all of that person's rows."""
         order, first = self._records._rows_of_unit
         if order is None or first is None:
             return values
@@ -147,13 +157,13 @@ class Outcomes:
 
 
 def count_unknown_bounds(records: Scored, arrays: Mapping[str, Sequence[Variable]]) -> int:
-    """Count the units that have an unknown bound of an observed variable: private.
+    """Count the units that have an unknown censoring bound: private.
 
     Parameters
     ----------
     records : RecordModel
     arrays : mapping of str to sequence of Variable
-        Bounds of each, as graphs.
+        Graphs of the bounds of each observed variable.
     """
     opaque, rows = records.reading.opaque, np.zeros(records.n_rows, dtype=bool)
     for name, bounds in arrays.items():
@@ -167,13 +177,13 @@ def count_unknown_bounds(records: Scored, arrays: Mapping[str, Sequence[Variable
 
 
 def compiled_draw(records: Scored, draw: Draw) -> Reentrant:
-    """Compile a draw: a function of phi and of its generators."""
+    """Compile a draw to a function of phi and of the draw's generators."""
     seen = records.coordinates
     # Numba's samplers do not raise, as those of NumPy do where a covariance is not positive definite.
     settings = records.compile_kwargs | {"mode": "NUMBA", "trusted": records.reading.trusted}
     inputs: list[Variable | In] = [seen.vector, *(In(one, mutable=True) for one in draw.generators)]
     outputs, private = seen.joined([draw.outcome, draw.fit]), records._roots
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that a sampler is NumPy's or SciPy's
+        warnings.simplefilter("ignore", UserWarning)  # about samplers that are NumPy's or SciPy's
         function = compile_graph(inputs, outputs, private=private, random=True, trust_input=True, **settings)
     return Reentrant(function)

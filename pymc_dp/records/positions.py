@@ -1,8 +1,8 @@
-"""Positions at which compiled code reads and writes: which are proved to be in range, and all others limited.
+"""Positions (indices) at which compiled code reads and writes: proved to be in range, or limited to it.
 
-Compiled code does not look where it reads: a position that a table does not have would give what lies there
-in memory, another record perhaps, or end the process. A position counts from the end where it is negative, as
-in NumPy: those of a table of length K are -K, ..., K - 1.
+Compiled code does not check indices: a position beyond the table would read whatever is in memory there,
+perhaps another record, or end the process. A negative position counts from the end, as in NumPy: positions in
+a table of length K are -K, ..., K - 1.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from pytensor.tensor.subtensor import (
 from pytensor.tensor.variable import TensorVariable
 
 WRITES = (IncSubtensor, AdvancedIncSubtensor)
-# What takes numbers of its first input and changes none.
+# Ops that select, reorder or copy numbers of their first input, and change none.
 _SELECTS = (
     DimShuffle,
     Reshape,
@@ -47,7 +47,7 @@ _SELECTS = (
     TensorFromScalar,
 )
 Bounds = tuple[float, float]
-# How long a table is.
+# Length of a table.
 type Size = TensorVariable | int
 
 
@@ -57,11 +57,11 @@ class Position(NamedTuple):
     Attributes
     ----------
     place : int
-        Which input of the node it is.
+        Number of the node's input.
     axis : int
-        Along which axis of the table.
+        Axis of the table that it indexes.
     batch : int
-        How many axes in front the index has only because a function of one entry is applied to many.
+        Number of the index's leading batch axes (`Blockwise`).
     """
 
     place: int
@@ -70,27 +70,27 @@ class Position(NamedTuple):
 
 
 def core(node: Apply) -> Op:
-    """The Op of a node, or what it applies to many."""
+    """Return the Op of a node, or the Op that it applies to a batch."""
     return node.op.core_op if isinstance(node.op, Blockwise) else node.op
 
 
 def indexes(node: Apply) -> bool:
-    """Whether a node reads or writes at positions."""
+    """Return whether a node reads or writes at positions."""
     return isinstance(core(node), (Subtensor, AdvancedSubtensor, *WRITES))
 
 
 def positions(node: Apply) -> list[Position]:
-    """The positions of a node that `indexes`, but for the ends of slices, which are cut to what there is."""
+    """Return the positions of a node that `indexes`, without ends of slices, which are always cut to range."""
     return [Position(*found) for found in _arrays(node) if node.inputs[found[0]].type.dtype != "bool"]
 
 
 def masks(node: Apply) -> list[tuple[int, int]]:
-    """Inputs of a node that are masks, and the first axis of the table that each is about."""
+    """Return the inputs of a node that are masks, and the first axis of the table that each selects from."""
     return [found[:2] for found in _arrays(node) if node.inputs[found[0]].type.dtype == "bool"]
 
 
 def _arrays(node: Apply) -> Iterator[tuple[int, int, int]]:
-    """Indices that are no slices: which input each is, its first axis of the table, and the batch axes."""
+    """Yield for each index that is no slice: its input's number, its first axis of the table, batch axes."""
     op = core(node)
     batch = node.op.batch_ndim(node) if isinstance(node.op, Blockwise) else 0
     axis = batch
@@ -106,7 +106,7 @@ def _arrays(node: Apply) -> Iterator[tuple[int, int, int]]:
 
 
 def bounds(variable: Variable) -> Bounds:
-    """Numbers between which all entries are, whatever the data are."""
+    """Return numbers between which all entries of a variable are, whatever the data are."""
     node = variable.owner
     lowest, highest = _bounds_of_type(variable.type.dtype)
     if isinstance(variable, Constant):
@@ -115,7 +115,7 @@ def bounds(variable: Variable) -> Bounds:
     if node is None:
         return lowest, highest
     low, high = _bounds_of_result(node)
-    # Numbers that a type does not hold come out anywhere in it.
+    # Numbers that overflow the type may become anything in it.
     return (low, high) if lowest <= low and high <= highest else (lowest, highest)
 
 
@@ -141,7 +141,7 @@ def _bounds_of_result(node: Apply) -> Bounds:
 
 
 def _bounds_of_number(op: Op, node: Apply) -> Bounds:
-    """Of whole numbers that are limited, or of another type; NaN is in no bounds."""
+    """Return bounds of clipped, cast or copied integers; none for floats, since NaN is within no bounds."""
     if any(np.dtype(v.type.dtype).kind == "f" for v in node.inputs):
         return -np.inf, np.inf
     given = [bounds(v) for v in node.inputs]
@@ -152,14 +152,14 @@ def _bounds_of_number(op: Op, node: Apply) -> Bounds:
 
 
 def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]] | None = None) -> Size:
-    """Of a table along an axis: a number where types tell it, or a graph of its shape.
+    """Return the length of a table along an axis: a number if types have it, else a graph of its shape.
 
     Parameters
     ----------
     table : Variable
     axis : int
     shapes : mapping of Variable to tuple of int, optional
-        Of variables whose types may not say it.
+        Shapes of variables whose types may not have them.
     """
     known = table
     given = {v: shapes[v] for v in ancestors([table]) if v in shapes} if shapes else {}
@@ -173,7 +173,7 @@ def length(table: Variable, axis: int, shapes: Mapping[Variable, tuple[int, ...]
 
 
 def is_proved(index: Variable, size: Size) -> bool:
-    """Whether an index is in range whatever the data are, for a table of that length."""
+    """Return whether an index is in range of a table of that length, whatever the data are."""
     if isinstance(index.type, HasShape) and 0 in index.type.shape:
         return True  # it has no entry
     if isinstance(size, Variable):
@@ -183,7 +183,7 @@ def is_proved(index: Variable, size: Size) -> bool:
 
 
 def _counts_to(index: Variable, size: Variable) -> bool:
-    """Whether an index is 0, 1, ..., size - 1 by construction."""
+    """Return whether an index is 0, 1, ..., size - 1, or a part of it, by construction."""
     node = index.owner
     while node is not None and isinstance(node.op, DimShuffle | Reshape):
         node = node.inputs[0].owner
@@ -203,13 +203,13 @@ def _counts_to(index: Variable, size: Variable) -> bool:
 
 
 def in_range(index: Variable, size: Size) -> TensorVariable:
-    """Entry by entry: whether a table of that length has the position."""
+    """Compute, entry by entry, whether a table of that length has the position."""
     index = as_tensor(index)
     return pt.and_(pt.ge(index, -size), pt.lt(index, size))
 
 
 def limited(index: Variable, size: Size) -> Variable:
-    """The same index where it is in range; elsewhere the first or the last position."""
+    """Limit an index: where it is out of range it becomes the first or the last position."""
     if isinstance(size, Variable):
         nothing = "a position in a table that has no entries"
         some = pt.or_(pt.gt(size, 0), pt.eq(as_tensor(index).size, 0))
@@ -221,5 +221,5 @@ def limited(index: Variable, size: Size) -> Variable:
 
 
 def as_tensor(index: Variable) -> Variable:
-    """An index of one position may be a number without a tensor."""
+    """Convert an index to a tensor: a single position may be a scalar that is none."""
     return TensorFromScalar().make_node(index).outputs[0] if isinstance(index.type, ScalarType) else index

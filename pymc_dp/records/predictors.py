@@ -1,4 +1,4 @@
-"""Through which few numbers each record's log-likelihood sees the likelihood coordinates, from the graph.
+"""Predictors: the few linear functions of phi on which a record's log-likelihood depends, from the graph.
 
 In most models the log-likelihood of record i is ``F_i(z_1, ..., z_k)`` with k *predictors* that are linear
 in the coordinates: ``z_a = x_a' phi``, where the row ``x_a`` is the record's row of a matrix or a number of
@@ -28,7 +28,7 @@ from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
 from pymc_dp.records.row_products import multiply
 from pymc_dp.records.sums import guarded
 
-# What takes numbers of an input and changes none; or puts constants beside them.
+# Ops that select, reorder or copy numbers of an input without changing any, or put constants beside them.
 _SELECTS = (Reshape, DimShuffle, SpecifyShape, Subtensor, AdvancedSubtensor, ViewOp, Join)
 
 
@@ -39,14 +39,14 @@ class Piece(NamedTuple):
     ----------
     kind : {"values", "product", "lookup"}
     first, numbers : int
-        The predictors a.
+        The first predictor a, and how many there are.
     columns : ndarray of int
-        Of phi. For "values" one for each predictor; for a "product" with a matrix of c columns, shape (c,
-        numbers); for a "lookup" what its positions stand for, -1 for a constant.
+        Coordinates of phi. For "values", one for each predictor; for a "product" with a matrix of c columns,
+        shape (c, numbers); for a "lookup", the coordinate at each position of the table, -1 for a constant.
     other : Variable or None
         The matrix, or the positions, as a function of the data of the records.
     sign : {1, -1}
-        With which it is added to the predictors.
+        The sign with which the piece is added to the predictors.
     """
 
     kind: Kind
@@ -62,7 +62,7 @@ type WithData = tuple[Piece, np.ndarray | None]
 
 
 class Predictors(NamedTuple):
-    """What was found.
+    """Predictors of a log-likelihood, and its graphs as functions of them.
 
     Attributes
     ----------
@@ -70,20 +70,20 @@ class Predictors(NamedTuple):
     size : int
         k, number of predictors.
     inputs : list of Variable
-        Predictors of some records, as inputs of the graphs below; first axis: records.
+        Summands of the predictors of some records, as inputs of the graphs below; first axis: records.
     values : list of Variable
         `inputs` as functions of the separate variables of the coordinates and of the data; first axis:
         records, or 1.
     rows : Variable, vector
         Log-likelihoods.
     first : list of Variable
-        Derivatives by those inputs that are not added to earlier ones; first axis: records.
+        Derivatives by those inputs that are not summands of an earlier predictor; first axis: records.
     met : Met
-        Where parameters and records meet: a piece for each place.
+        Where parameters and records meet: a piece for each meeting.
     alike : list of tuple of int
-        For each predictor the first one of which its derivatives are those of any record, up to a sign, and
-        that sign. Of ``cutpoints - mean``, where the graph has just this difference, a coordinate that is
-        added to all cutpoints has those of the mean, with the other sign.
+        For each predictor: the first predictor that has the same derivatives for all records, up to a sign,
+        and that sign. In ``cutpoints - mean``, if the graph has this difference only, a coordinate that is
+        added to all cutpoints has the derivatives of the mean with the opposite sign.
     """
 
     pieces: list[Piece]
@@ -98,9 +98,9 @@ class Predictors(NamedTuple):
     def of_data(
         self, outputs: Sequence[Variable], values: Sequence[Variable] | None = None
     ) -> list[Variable]:
-        """Graphs of `inputs` as functions of variables and data, one entry a record on the first axis.
+        """Rewrite graphs of `inputs` as graphs of variables and data, one entry a record on the first axis.
 
-        With `values` in the place of ``self.values``.
+        With `values`, these are put in the place of `inputs` instead of ``self.values``.
         """
         return self.met.of_data(outputs, dict(zip(self.inputs, values or self.values, strict=True)))
 
@@ -113,7 +113,7 @@ def find(
     start: np.ndarray,
     outcomes: Collection[Variable] = (),
 ) -> Predictors | None:
-    """Look for predictors.
+    """Find predictors in a graph.
 
     Parameters
     ----------
@@ -124,14 +124,14 @@ def find(
         Data leaves with one entry a record, and the axis of the records.
     n_rows : int
     start : ndarray, shape (p,)
-        Any phi, to try graphs at.
+        Any phi, at which graphs are tried.
     outcomes : collection of Variable, optional
         Roots that no row ``x_a`` may read: rows are then the same for a record and its twins.
 
     Returns
     -------
     Predictors or None
-        None: records see the coordinates in another way, or through too many numbers.
+        None: log-likelihoods depend on the coordinates in another way, or through too many numbers.
 
     Notes
     -----
@@ -195,7 +195,7 @@ def _found(
         own, other, shift = joint[k], joint[j], moved[k]
         if shift is not None and own is not None and other is not None and own.total == other.total:
             first_of, second = sorted((starts[j], starts[k] + shift))
-            # The derivative of a predictor is that of its first piece: the other one may have another sign.
+            # Derivatives are taken by a predictor's first piece; the piece here may have another sign.
             alike[second] = (first_of, own.sign * other.sign * made.pieces[j].sign)
     return made._replace(alike=alike)
 
@@ -207,9 +207,10 @@ def _moves_all(
     parts: Mapping[Variable, np.ndarray],
     places: np.ndarray,
 ) -> int | None:
-    """Which of the coordinates of a parameter is added to all its numbers, as the first one of cutpoints.
+    """Return the index of a coordinate that is added to all numbers of a parameter, as to all cutpoints.
 
-    Differences show steps; derivatives show bends, also where numbers are large, on both sides of zero.
+    None if there is no such coordinate. Points of many sizes are tried, on both sides of zero: finite
+    differences reveal steps; derivatives reveal nonlinearity, also where numbers are large.
     """
     outputs = [parameter, jacobian(parameter, [v for v in columns if v in set(ancestors([parameter]))])]
     function = gate.compile_graph(list(parts), outputs, private=(), mode=gate.PLAIN_MODE)
@@ -224,7 +225,7 @@ def _moves_all(
                 if place.start <= places[k] < place.stop:
                     flat[v].reshape(-1)[places[k] - place.start] += size
             moved = guarded(function, *flat.values())[0] - before
-            # Of numbers that are too large to be subtracted derivatives alone tell.
+            # Where numbers are too large for a difference, the derivatives alone decide.
             if np.any(np.abs(moved - size) > 1e-9 * (size + np.abs(before))):
                 found.discard(k)
     return min(found, default=None)
@@ -233,7 +234,7 @@ def _moves_all(
 def _by_coordinates(
     adjoint: Variable, parameter: Variable, columns: Mapping[Variable, slice]
 ) -> tuple[Variable, np.ndarray]:
-    """Derivatives by the coordinates of which a parameter is a function, and which these are."""
+    """Return derivatives by the coordinates of which a parameter is a function, and these coordinates."""
     read = set(ancestors([parameter]))
     used = [v for v in columns if v in read]
     if not used:
@@ -250,9 +251,9 @@ def _assembled(
     sizes: Sequence[int],
     joint: Sequence[Summand | None],
 ) -> tuple[list[int], Predictors]:
-    """Give each meeting its predictors, and say where they begin.
+    """Assign predictors to each meeting, and return the first one of each.
 
-    Those that are only ever added to each other are one.
+    Meetings whose numbers are only ever added to each other share their predictors.
     """
     groups: dict[int, int] = {}
     pieces, starts, size = [], [], 0
@@ -266,7 +267,7 @@ def _assembled(
         shape = (-1, sizes[k]) if meeting.kind == "product" else (-1,)
         pieces.append(Piece(meeting.kind, start, sizes[k], where.reshape(shape), meeting.other, sign))
         starts.append(start)
-    if size > 12:  # whole gradients are as good
+    if size > 12:  # no advantage over whole gradients
         raise NotStructuredError
     return starts, made._replace(pieces=pieces, size=size, first=[made.first[k] for k in groups])
 
@@ -278,7 +279,7 @@ def _in_one_sum(one: Summand | None, other: Summand) -> bool:
 def _selected(
     parameter: Variable, columns: Mapping[Variable, slice], parts: Mapping[Variable, np.ndarray]
 ) -> np.ndarray:
-    """Which entries of phi `parameter` consists of, in C order; -1 for a constant: a level of zero, say."""
+    """Return the entries of phi that `parameter` consists of, in C order; -1 for a constant, such as zero."""
     variable = parameter
     while variable not in columns:
         node = variable.owner
@@ -304,9 +305,9 @@ def _selected(
 
 
 def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> np.ndarray:
-    """Rows of k predictors of m records, each times a matrix A of shape (q, p): shape (k, m, q)."""
+    """Multiply rows of k predictors of m records by a matrix A of shape (q, p): shape (k, m, q)."""
     out = np.zeros((k, m, len(metric)))
-    with_nothing = np.vstack([metric.T, np.zeros(len(metric))])  # its last row is that of constants
+    with_nothing = np.vstack([metric.T, np.zeros(len(metric))])  # the last row, index -1, is for constants
     with np.errstate(all="ignore"):
         for piece, other in pieces:
             for j in range(piece.numbers):
@@ -323,7 +324,7 @@ def rows_in(metric: np.ndarray, pieces: Sequence[WithData], m: int, k: int) -> n
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _add_looked_up(out, table, positions):
-    """Add the rows `positions` of a table to (m, p); NaN where there is no such row."""
+    """Add the rows `positions` of a table to `out`, shape (m, p); NaN where there is no such row."""
     for i in range(out.shape[0]):
         k = positions[i]
         if 0 <= k < table.shape[0]:

@@ -1,4 +1,4 @@
-"""Where the likelihood reads the parameters: the last public nodes of a model's generative graph."""
+"""Public nodes: the functions of parameters nearest to the observed variables that read no record."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -18,22 +18,23 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dp.records.row_types import PUBLIC, RowType
 
-# With one input that depends on parameters, a quadratic in that input is as good as one in the output.
+# Entrywise Ops. Where only one input depends on parameters, a quadratic approximation in that input is as good
+# as one in the output.
 _ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
 
 
 class PublicNode(NamedTuple):
-    """A public function of parameters, and the variable of the graph that stands for it.
+    """A public function of parameters, and the variable of the graph that is replaced by it.
 
     Attributes
     ----------
     public : Variable
     read : Variable
-        `public` itself, or what equals ``public[index]`` for an index with one entry a record.
+        `public` itself, or a variable equal to ``public[index]`` for an index with one entry a record.
     gather : Apply or None
-        The node that takes such rows (of another variable).
+        A node that indexes another variable in the same way.
     logarithm : bool
-        Whether `public` is the logarithm of that.
+        Whether `public` is the logarithm of that function.
     """
 
     public: Variable
@@ -42,7 +43,7 @@ class PublicNode(NamedTuple):
     logarithm: bool = False
 
     def given(self, value: Variable) -> Variable:
-        """What to put in the place of `read` when `value` is put in that of `public`."""
+        """Return what replaces `read` when `value` replaces `public`."""
         if self.logarithm:
             value = pt.exp(value)
         if self.gather is None:
@@ -51,18 +52,18 @@ class PublicNode(NamedTuple):
 
 
 class PublicNodes:
-    """Looks for them, from the observed variables back.
+    """Finds public nodes, from the observed variables back.
 
     Parameters
     ----------
     observed, free : sequence of Variable
-        Random variables, records behind shared variables.
+        Random variables, with records behind shared variables.
     types : mapping of Variable to RowType
-        Of the graph between them.
+        Row types of the graph between them.
     sizes : set of int
         Lengths of an axis that mark records.
     positive : set of Variable, optional
-        Of `free`, those whose logarithm a sampler has: so of their products.
+        Free variables that are sampled by their logarithm, as then are nodes that are products of these.
 
     Notes
     -----
@@ -79,7 +80,7 @@ class PublicNodes:
     ):
         self._observed, self._free, self._above_zero = list(observed), set(free), set(positive)
         self._parameters: set[Variable] = set(self._free)
-        # What reads records, has their length, or is random.
+        # Variables that read records, have an axis of their length, or are random.
         self._private: set[Variable] = set(self._observed)
         self._private.update(v for v, t in types.items() if t is not PUBLIC)
         for node in toposort(self._observed):
@@ -92,7 +93,7 @@ class PublicNodes:
                     self._private.add(out)
 
     def __call__(self) -> list[PublicNode] | None:
-        """Nodes that are not free variables themselves; None where something that is read is not real."""
+        """Return the nodes that are no free variables themselves; None if one of them is not real-valued."""
         found: dict[Variable, PublicNode] = {}
         stack, seen = list(reversed(self._observed)), set()
         while stack:
@@ -121,7 +122,7 @@ class PublicNodes:
         return None
 
     def _on_its_scale(self, node: PublicNode) -> PublicNode:
-        """A node that is made as a positive number by its logarithm, as a positive free variable is."""
+        """Replace a node that is positive by construction by its logarithm, as for a positive free variable."""
         if node.public in self._free or not self._is_positive(node.public):
             return node
         return node._replace(public=pt.log(node.public), logarithm=True)
@@ -140,7 +141,10 @@ class PublicNodes:
         return isinstance(node.op.scalar_op, Exp) or (made and all(map(self._is_positive, node.inputs)))
 
     def _has_quotient(self, variable: Variable) -> bool:
-        """Division by a parameter: how distributions compute their own from others, far from quadratic."""
+        """Return whether a variable is divided by a parameter.
+
+        Distributions convert parameters in this way, and log-likelihoods are far from quadratic in the result.
+        """
         stack = [variable]
         while stack:
             node = stack.pop().owner
@@ -156,7 +160,7 @@ class PublicNodes:
         return [v for v in dict.fromkeys(variable.owner.inputs) if v in self._parameters]
 
     def _source(self, variable: Variable) -> Variable:
-        """Back through functions of a single input, entry by entry."""
+        """Go back through entrywise functions of a single input that depends on parameters."""
         while variable not in self._free and isinstance(variable.owner.op, _ENTRYWISE):
             inputs = self._of_parameters(variable)
             if len(inputs) > 1:
@@ -166,7 +170,7 @@ class PublicNodes:
         return variable
 
     def _entrywise_of(self, variables: Iterable[Variable]) -> Variable | None:
-        """The free variable, if it is only one, of which this is a function entry by entry."""
+        """Return the free variable of which this is an entrywise function, if there is exactly one."""
         found, stack = set(), list(variables)
         while stack:
             variable = stack.pop()

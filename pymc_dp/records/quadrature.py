@@ -1,7 +1,7 @@
 """Integrals over the effects of persons: adaptive quadrature around each person's own mode.
 
-All of it works on many persons at once and, for each of them, on that person's numbers alone: how many steps
-a search takes, where nodes are, and what they weigh does not depend on others.
+Many persons are worked on at once, but each with that person's numbers alone: how many steps the search for a
+mode takes, where nodes are, and their weights do not depend on other persons.
 """
 
 from collections.abc import Callable
@@ -11,42 +11,43 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: Nodes for each number of a person's effects: of one, of two, of three.
+#: Nodes per dimension, by the number of a person's effects (dimensions of the integral): one, two or three.
 NODES = {1: 15, 2: 5, 3: 5}
-#: Nodes where a density has kinks, as Laplace's: a derivative jumps between two nodes.
+#: The same for a density with kinks, such as Laplace's, whose derivative jumps between two nodes.
 NODES_OF_KINKED = {1: 41, 2: 9, 3: 5}
-# Nodes of one effect are ``_NEAR sinh(t)``, evenly spaced in t: near the mode as close as a normal density
-# needs.
-_NEAR = 2.0
-# They go so far, as the logarithm of a gamma variable needs, whose tail is exponential. Nodes of several
-# effects are Gauss and Hermite's.
-_FAR = 10.0
-# Steps of the search for a mode, at most.
+# Nodes of one effect are ``_NODE_SCALE sinh(t)``, evenly spaced in t, in units of the posterior's standard
+# deviation: near the mode they are as close together as a normal density needs.
+_NODE_SCALE = 2.0
+# Distance of the outermost nodes of one effect from the mode, in the same unit: the exponential tail of the
+# logarithm of a gamma variable needs as much. For several effects, nodes are those of Gauss-Hermite.
+_LAST_NODE = 10.0
+# Most steps of the search for a mode.
 _STEPS = 20
-# It ends when a step is shorter than this, in units of the posterior's standard deviation.
+# The search ends when a step is shorter than this, in units of the posterior's standard deviation.
 _ARRIVED = 0.02
-# The first step is at most so long, in units of the prior's standard deviation; after one that led up, twice.
-_FURTHEST = 3.0
-# A step after one that led down is so much shorter.
-_SHORTER = 0.25
-# Passes in which a prior's unit is looked for: each makes it at most sqrt(20) times as long.
+# Trust region of the first step, in units of the prior's standard deviation; doubled after each step uphill.
+_FIRST_STEP = 3.0
+# Factor by which the step length is reduced after a step that would lead downhill.
+_STEP_REDUCTION = 0.25
+# Most passes of the search for a prior's unit: each makes it at most sqrt(20) times as long.
 _PASSES = 60
-# Passes in which the unit of a density with kinks is looked for: its logarithm is halved in each.
+# Passes of the search for the posterior's unit of a density with kinks: each halves the error of its
+# logarithm.
 _PASSES_OF_KINKED = 6
 
-# Of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and its
-# derivatives, shape (m, q).
+# Function of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and
+# its derivatives, shape (m, q).
 Joint = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 
 class Scale(NamedTuple):
-    """Where effects are before a row was seen: public.
+    """Location and scale of the effects' prior: public.
 
     Attributes
     ----------
     centre : ndarray, shape (q,)
     spread : ndarray, shape (q, q)
-        A unit in each direction, in its columns.
+        A root of the inverse curvature at `centre`: its columns are units.
     """
 
     centre: np.ndarray
@@ -54,13 +55,13 @@ class Scale(NamedTuple):
 
 
 class Nodes(NamedTuple):
-    """Where an integrand is computed.
+    """Nodes of a quadrature.
 
     Attributes
     ----------
     places : ndarray, shape (k, m, q)
     weights : ndarray, shape (k, m)
-        Logarithms: the integral is the sum of the integrand times these, up to a factor.
+        Logarithms of weights: up to a factor, the integral is the weighted sum of the integrand at the nodes.
     """
 
     places: np.ndarray
@@ -69,10 +70,10 @@ class Nodes(NamedTuple):
 
 @lru_cache
 def standard_nodes(size: int, number: int) -> tuple[np.ndarray, np.ndarray]:
-    """Nodes in units of a posterior, shape (k, q), and logarithms of the weights of an integrand there."""
+    """Return nodes in units of a posterior, shape (k, q), and logarithms of their weights."""
     if size == 1:
-        t = np.linspace(-np.arcsinh(_FAR / _NEAR), np.arcsinh(_FAR / _NEAR), number)
-        return _NEAR * np.sinh(t)[:, None], np.log(np.cosh(t))
+        t = np.linspace(-np.arcsinh(_LAST_NODE / _NODE_SCALE), np.arcsinh(_LAST_NODE / _NODE_SCALE), number)
+        return _NODE_SCALE * np.sinh(t)[:, None], np.log(np.cosh(t))
     places, weights = np.polynomial.hermite_e.hermegauss(number)
     points = np.array(list(product(places, repeat=size)))
     logs = np.array([sum(one) for one in product(np.log(weights), repeat=size)])
@@ -80,7 +81,7 @@ def standard_nodes(size: int, number: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def prior_scale(joint: Joint, size: int) -> Scale:
-    """Mode of a prior and its spread there, in whatever unit effects are; where it has none, zero and one."""
+    """Find the mode and scale of a prior, in whatever unit effects are; zero and one where it has none."""
     unit = scale = Scale(np.zeros(size), np.eye(size))
     for _ in range(_PASSES):
         mode = _mode(joint, scale, 1)[0]
@@ -130,7 +131,7 @@ def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> Nodes:
 
 
 def _in_units(joint: Joint, scale: Scale) -> Joint:
-    """The same densities of effects in units of a scale."""
+    """Return the same densities as functions of effects in units of a scale."""
 
     def seen(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         value, slope = joint(scale.centre + _times(scale.spread, x))
@@ -140,11 +141,11 @@ def _in_units(joint: Joint, scale: Scale) -> Joint:
 
 
 def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
-    """Modes, shape (m, q), and roots of the curvature there, (m, q, q), in units of the scale."""
+    """Find modes, shape (m, q), and roots of the curvature there, (m, q, q), in units of the scale."""
     size, seen = len(scale.centre), _in_units(joint, scale)
     x, best_root = np.zeros((m, size)), np.broadcast_to(np.eye(size), (m, size, size)).copy()
     value, slope = seen(x)
-    part, reach, moving = np.ones(m), np.full(m, _FURTHEST), np.isfinite(value)
+    part, reach, moving = np.ones(m), np.full(m, _FIRST_STEP), np.isfinite(value)
     for _ in range(_STEPS):
         root = _root(_curvature(seen, x, slope))
         best_root[moving] = root[moving]
@@ -160,13 +161,13 @@ def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
         up = moving & (new_value >= value)
         x[up] += step[up]
         value, slope = np.where(up, new_value, value), np.where(up[:, None], new_slope, slope)
-        part = np.where(up, np.minimum(1.0, part / _SHORTER), part * _SHORTER)
+        part = np.where(up, np.minimum(1.0, part / _STEP_REDUCTION), part * _STEP_REDUCTION)
         reach = np.where(up, 2.0 * reach, reach)
     return scale.centre + _times(scale.spread, x), best_root
 
 
 def _curvature(seen: Joint, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives, by differences of the first."""
+    """Compute minus the second derivatives, by differences of the first."""
     apart, found = 1e-4, np.empty((*x.shape, x.shape[1]))  # in units of the prior's standard deviation
     for k in range(x.shape[1]):
         moved = x.copy()
@@ -176,9 +177,10 @@ def _curvature(seen: Joint, x: np.ndarray, slope: np.ndarray) -> np.ndarray:
 
 
 def _over_units(seen: Joint, x: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """Minus the second derivatives, by differences of the first over units, (m, q), to both sides.
+    """Compute minus the second derivatives, by central differences of the first over `units`, shape (m, q).
 
-    Where a slope is no number units are too long: a curvature as of a tenth of them.
+    Where a derivative is not finite, the units are too long: the curvature is set to that of a normal density
+    whose standard deviation is a tenth of them.
     """
     found = np.empty((*x.shape, x.shape[1]))
     for k in range(x.shape[1]):
@@ -191,7 +193,7 @@ def _over_units(seen: Joint, x: np.ndarray, units: np.ndarray) -> np.ndarray:
 
 
 def _root_of_kinked(seen: Joint, x: np.ndarray) -> np.ndarray:
-    """Roots of curvatures over a unit of the posterior, which is found from them."""
+    """Compute roots of curvatures over one unit of the posterior, a unit that is iterated with them."""
     units = np.ones_like(x)
     for _ in range(_PASSES_OF_KINKED):
         root = _root(_over_units(seen, x, units))
@@ -200,9 +202,9 @@ def _root_of_kinked(seen: Joint, x: np.ndarray) -> np.ndarray:
 
 
 def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-    """Products of matrices, shape (m, q, q) or (q, q), with vectors, (m, q): for each the same operations.
+    """Multiply matrices, shape (m, q, q) or (q, q), by vectors, (m, q), with the same operations for each.
 
-    A product of BLAS may differ in its last bits with the number of vectors, which are other persons'.
+    The last bits of a BLAS product may depend on the number of vectors, which are other persons'.
     """
     size = vectors.shape[1]
     return sum(
@@ -211,7 +213,7 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
 
 def _root(matrices: np.ndarray) -> np.ndarray:
-    """Lower triangular roots of matrices, with pivots of at least a twentieth of the prior's curvature."""
+    """Compute Cholesky factors, with pivots of at least a twentieth of the prior's curvature."""
     size, root = matrices.shape[1], np.zeros_like(matrices)
     for j in range(size):
         pivot = matrices[:, j, j] - np.sum(root[:, j, :j] ** 2, axis=1)
@@ -223,7 +225,7 @@ def _root(matrices: np.ndarray) -> np.ndarray:
 
 
 def _inverse(root: np.ndarray) -> np.ndarray:
-    """Inverses of lower triangular matrices."""
+    """Invert lower triangular matrices."""
     size, found = root.shape[1], np.zeros_like(root)
     for j in range(size):
         found[:, j, j] = 1.0 / root[:, j, j]
@@ -233,17 +235,19 @@ def _inverse(root: np.ndarray) -> np.ndarray:
 
 
 def average(densities: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Average values with weights of which the logarithms are given.
+    """Average values with weights that are proportional to exponentials of `densities`.
 
     Parameters
     ----------
     densities : ndarray, shape (k, m)
+        Logarithms.
     values : ndarray, shape (k, m, p)
 
     Returns
     -------
     ndarray, shape (m, p)
-        NaN for a person of whom a density is NaN or none is finite. A node without weight counts for nothing.
+        NaN for a person with a density that is NaN, or with none that is finite. A node with weight zero is
+        left out, whatever its value.
     """
     weights = np.exp(densities - np.max(densities, axis=0))
     found = np.zeros(values.shape[1:])

@@ -1,6 +1,6 @@
-"""The last rewrite of a graph before its loops are made: what could read elsewhere, or stop, does neither.
+"""The last rewrite of a graph before its loops are fused: no Op can read out of range or stop with an error.
 
-It sees the graph as it will be compiled, derivatives included, and the graphs inside of its Ops.
+It is applied to the graph as it will be compiled, derivatives included, and to the graphs inside of its Ops.
 """
 
 from functools import reduce
@@ -47,21 +47,22 @@ from pymc_dp.records.row_types.index_rules import places_of
 
 
 class NotRewrittenError(PrivacyError, AssertionError):
-    """A graph was not made safe; of the one kind of error that PyTensor does not pass over."""
+    """A graph was not made safe. An `AssertionError`, the only kind of error that PyTensor does not ignore."""
 
 
 class Safe(GraphRewriter):
-    """Keep positions in range, whole numbers from dividing by zero, and what a record gets from its place.
+    """Rewrite that limits positions, guards integer division, and rounds products alike for all rows.
 
-    A position that is not proved to be in range is limited to it. Where it was not, what is read counts as
-    not a number (of whole numbers, as one that is no position either), nothing is added, and what is set
-    is set to that.
+    A position that is not proved to be in range is limited to it. Where it was out of range, reading gives
+    NaN (for integers, a number that is no position either), adding adds nothing, and setting sets to NaN.
+    Products and triangular systems are replaced by ones that compute a record alike wherever it stands
+    (`row_products`).
 
     Parameters
     ----------
     raising : bool
-        Whether a position that reads data alone, and no input, raises `IndexError` with the names of these:
-        for graphs of public numbers.
+        For graphs of public numbers: whether a position that depends on data alone, and on no input, raises
+        an `IndexError` with the names of these data if it is out of range.
     """
 
     def __init__(self, raising: bool = False):
@@ -75,7 +76,7 @@ class Safe(GraphRewriter):
         return hash((type(self), self.raising))
 
     def add_requirements(self, fgraph: FunctionGraph) -> None:
-        """Replacements are checked one by one."""
+        """Attach the feature by which replacements are validated."""
         if not hasattr(fgraph, "replace_all_validate"):
             fgraph.attach_feature(ReplaceValidate())
 
@@ -85,7 +86,7 @@ class Safe(GraphRewriter):
         Raises
         ------
         NotRewrittenError
-            Whatever went wrong: PyTensor goes on without a rewrite that fails, unless it fails like this.
+            The rewrite failed. After other errors PyTensor would go on without it.
         """
         try:
             self._rewrite_all(fgraph)
@@ -133,13 +134,13 @@ class Safe(GraphRewriter):
         if not isinstance(core(node), WRITES):
             (out,) = _again(node, inputs)
             return [pt.switch(valid, out, _no_number(out.type.dtype))]
-        dtype = node.inputs[0].type.dtype  # what is written may be of a smaller one, which has no NaN
+        dtype = node.inputs[0].type.dtype  # the written values' own type may have no NaN
         none = _no_number(dtype) if core(node).set_instead_of_inc else np.asarray(0, dtype=dtype)
         inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
     def _checked(self, index: Variable, size: Size) -> Variable:
-        """An index of public data alone, with a check."""
+        """Add a check to an index that depends on data alone, if `raising`."""
         leaves = [v for v in ancestors([index]) if v.owner is None and not isinstance(v, Constant)]
         if not self.raising or not all(isinstance(v, SharedVariable) for v in leaves):
             return index
@@ -150,7 +151,7 @@ class Safe(GraphRewriter):
 
 
 def _safe_op(op: Op) -> Op | None:
-    """The same Op with such a graph inside of it, and products by row; None where nothing changes."""
+    """Return an Op with products by row, or with a safe inner graph; None if nothing changes."""
     if isinstance(op, Dot):
         return RowProduct()
     if isinstance(op, BatchedDot):
@@ -169,7 +170,7 @@ def _safe_op(op: Op) -> Op | None:
 
 
 def _with_checked_masks(node: Apply) -> list[Variable]:
-    """Inputs of a node; a mask of another shape than its table, which is public, raises `IndexError`."""
+    """Return inputs of a node; a mask that does not fit its table raises `IndexError` (shapes are public)."""
     inputs = list(node.inputs)
     for place, axis in [] if isinstance(node.op, Blockwise) else masks(node):
         mask, table = inputs[place], inputs[0]
@@ -189,12 +190,12 @@ def _again(node: Apply, inputs: list[Variable]) -> list[Variable]:
 
 
 def _valid(node: Apply, given: list[tuple[Position, Size]]) -> Variable:
-    """Whether positions are in range, in the shape of what is read or written there."""
+    """Compute whether positions are in range, in a shape that broadcasts with what is read or written."""
     conditions: list[TensorVariable] = []
     for position, size in given:
         index = node.inputs[position.place]
         one = in_range(index, size)
-        if isinstance(node.op, Blockwise):  # all positions of an entry together
+        if isinstance(node.op, Blockwise):  # all positions of a batch entry together
             inner = tuple(range(position.batch, one.type.ndim))
             one = one.all(axis=inner) if inner else one
         conditions.append(one)
@@ -206,12 +207,12 @@ def _valid(node: Apply, given: list[tuple[Position, Size]]) -> Variable:
     first, ndim = places_of(node)
     if not writes:
         return pt.shape_padright(result, node.outputs[0].type.ndim - first - result.type.ndim)
-    # What is written may lack axes in front, and is broadcast.
+    # What is written may lack leading axes: it is then broadcast.
     return pt.shape_padright(result, ndim - first - result.type.ndim)
 
 
 def _no_number(dtype: str) -> np.ndarray | np.generic | int:
-    """What stands for a number that was not read."""
+    """Return the value that stands for a number that was not read."""
     kind = np.dtype(dtype).kind
     if kind in "fc":
         return np.asarray(np.nan, dtype=dtype)
@@ -221,9 +222,10 @@ def _no_number(dtype: str) -> np.ndarray | np.generic | int:
 
 
 def _of_whole_numbers(node: Apply) -> Variable | None:
-    """Divisions and powers that compiled code would stop at: -1 divides the lowest number, 0 has no power -1.
+    """Rewrite integer divisions and powers at which compiled code would stop.
 
-    Division by zero gives 0, as compiled code has it; so does a power that is no whole number.
+    These are the lowest integer divided by -1, and negative powers of 0. Division by zero gives 0, as in
+    compiled code; so does a power that is no integer.
     """
     op, (out,) = node.op.scalar_op, node.outputs
 

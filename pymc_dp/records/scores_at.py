@@ -1,4 +1,4 @@
-"""Scores of some rows, for any outcomes of theirs."""
+"""Scores of some rows, with any outcomes in the place of the recorded ones."""
 
 from collections.abc import Callable, Sequence, Set
 from functools import cache
@@ -17,28 +17,28 @@ from pymc_dp.records.sums import guarded
 class ScoresAt:
     """Scores of some rows, or of persons with effects, for any outcomes.
 
-    At each of several points a score counts by the likelihood there: this is the derivative of the
-    logarithm of the mean of the likelihoods, where all points move together.
+    With several points, a score is the mean of the points' scores with their likelihoods as weights: the
+    derivative of the logarithm of the mean likelihood by a common shift of all points.
 
     Parameters
     ----------
     each : callable
-        Of a number of copies of the rows, one after the other. Gives a list of callables, one for each point:
-        from outcomes of these rows to their scores, and to log-densities where these are wanted.
+        Takes a number of copies of the rows, one after the other. Returns a list of callables, one for each
+        point: from outcomes of the copies to their scores, and to log-densities where these are wanted.
     pieces
         See `pymc_dp.records.twins.TermScores`.
     m : int
         Number of rows.
     count : int
-        Number of outcomes, if all are taken.
+        Number of possible outcomes, if all are taken.
     dtype : str
-        Of outcomes.
+        Type of outcomes.
 
     Notes
     -----
-    **Privacy.** Numbers of a row (a person) are functions of its own data, of the points and of its outcomes.
-    A point at which a density is not a number counts nothing; where all are, the score is not a number. No
-    warning tells of it, whoever asks.
+    **Privacy.** The numbers of a row (a person) are functions of its own data, of the points and of its
+    outcomes. A point at which the density is not a number has weight zero; if that is so at all points, the
+    score is not a number. No warning is shown.
     """
 
     def __init__(
@@ -53,13 +53,16 @@ class ScoresAt:
         self._m = m
 
     def __call__(self, outcomes: Sequence[Sequence[np.ndarray]], most: int) -> list[np.ndarray]:
-        """Scores, shape (G, m, k), and log-densities, (G, m), where these are wanted; of persons, one each.
+        """Compute scores, shape (G, m, k), and log-densities, (G, m), where these are wanted.
+
+        With effects, m is the number of persons.
 
         Parameters
         ----------
         outcomes : sequence of sequence of ndarray
-            Those of all rows, G times. As many are worked on at once as have `most` rows together.
+            G times the outcomes of all rows.
         most : int
+            Most rows, copies for several outcomes included, that are worked on at once.
         """
         parts = []
         for some in batched(outcomes, max(most // max(self._m, 1), 1)):
@@ -86,7 +89,7 @@ class ScoresAt:
 
     @np.errstate(all="ignore")
     def all_outcomes(self, most: int) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of all outcomes, and their probabilities; NaN where these do not add up to 1."""
+        """Compute scores of all possible outcomes, and their probabilities; NaN if these do not sum to 1."""
         scores, densities = self([[np.full(self._m, y, dtype=self._dtype)] for y in range(self._count)], most)
         weights = np.exp(densities)
         total = np.sum(weights, 0)
@@ -97,18 +100,19 @@ class ScoresAt:
 
 
 def repeated(values: np.ndarray, axis: int, copies: int) -> np.ndarray:
-    """Give rows several times, one copy after the other."""
+    """Repeat rows, one copy after the other."""
     return values if copies == 1 else np.concatenate([values] * copies, axis=axis)
 
 
 @np.errstate(all="ignore")
 def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequence[np.ndarray]]) -> None:
-    """Give a record that cannot be, at these parameters, the score of the twin that is nearest to it.
+    """Replace the score of a record that is impossible at these parameters by that of its nearest twin.
 
-    Outside of the support of its distribution an outcome has a derivative of zero, or none: nothing would
-    tell of it, and a search whose parameters exclude records would stay. At the truth there are none. This
-    is for a support that moves (`bounds_outcomes`): what no parameters allow, as a lognormal outcome of zero,
-    would pull at the truth as well.
+    An outcome outside of the support has a derivative of zero, or none. Such records would not contribute,
+    and a search at parameters that exclude records would not move. At the true parameters there are no such
+    records. This is only for a support that depends on parameters (`bounds_outcomes`): outcomes that are
+    impossible at all parameters, such as a lognormal outcome of zero, would contribute at the true parameters
+    as well.
 
     Parameters
     ----------
@@ -117,11 +121,11 @@ def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequenc
     density : ndarray, shape (m,)
         Log-densities of the records.
     outcomes : sequence of sequence of ndarray
-        Of records and of their twins, m each of every observed variable.
+        Outcomes of records and of their twins: for each an array of length m per observed variable.
 
     Notes
     -----
-    **Privacy.** What a record adds is a function of its own outcomes and twins, and bounded later.
+    **Privacy.** What a record adds is a function of its own outcomes and twins, and is bounded later.
     """
     off = np.flatnonzero(np.isneginf(density))
     if not off.size:
@@ -133,7 +137,7 @@ def pull_back(group: np.ndarray, density: np.ndarray, outcomes: Sequence[Sequenc
 
 
 def bounds_outcomes(terms: Sequence[Variable], places: Sequence[Variable], parameters: Set[Variable]) -> bool:
-    """Whether log-densities compare outcomes with parameters, as where the support has a bound that moves."""
+    """Return whether log-densities compare outcomes with parameters: the support may depend on these."""
     for node in toposort(list(terms)):
         if isinstance(node.op, Elemwise) and isinstance(node.op.scalar_op, GT | GE | LT | LE):
             read = set(ancestors(node.inputs))

@@ -1,8 +1,8 @@
-"""Spreads that may be zero: variables of which a power is the variance of an effect, or what a law has more.
+"""Spreads that may be zero: variables of which a power is the variance of an effect, or an overdispersion.
 
-A negative binomial law has more variance than Poisson's, Student's t longer tails than a normal one: by the
-inverse of a shape. Near zero records tell something of such a number, and nothing of its logarithm
-(`likelihood.near_zero`).
+A negative binomial distribution has more variance than Poisson's, Student's t has longer tails than a normal
+one: the excess is the inverse of a shape. When such a number is near zero, records carry information about
+the number itself and none about its logarithm (`likelihood.near_zero`).
 """
 
 import math
@@ -25,10 +25,10 @@ from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-# An offset has so many digits: it is written in the name of a coordinate.
-_DIGITS = 2
-# Of which the last parameter is proportional to the standard deviation, and no other is.
-_OF_SCALE = (
+# Significant digits to which an offset is rounded, since it is written in the name of a coordinate.
+_OFFSET_DIGITS = 2
+# Distributions whose last parameter, and no other, is proportional to the standard deviation.
+_SCALE_LAWS = (
     distributions.NormalRV,
     distributions.LogNormalRV,
     distributions.LaplaceRV,
@@ -36,16 +36,18 @@ _OF_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
-# The offset is at least so much, since one that is too large costs nothing, and one that is too small nearly
-# all: then the coordinate is a logarithm again.
-_LEAST = 1.0
-# But it is no more times the variance at the initial point: small units are seen beside it.
-_FAR_ABOVE = 1e8
-# A number that is at its upper bound is taken for one that is this part of it below: beyond it is none.
-_BELOW = 1e-6
-# What changes no number.
+# Least value of the offset. An offset that is too large costs nothing; one that is too small costs nearly
+# everything, since the coordinate is then a logarithm again.
+_LEAST_OFFSET = 1.0
+# The least offset is at most this many times ``x^k`` at the initial point, so that variances of variables in
+# small units are not lost beside it.
+_MOST_TIMES_START = 1e8
+# Least value of ``upper / x - 1``: a number at or above its upper bound is replaced by one that is below the
+# bound by this part of it.
+_LEAST_ODDS = 1e-6
+# Ops that change no number, only shapes.
 _COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
-# Exponents of functions of a positive number.
+# For functions of a positive number that are powers of it: the exponent.
 _EXPONENTS = {
     scalar.Identity: 1.0,
     scalar.Cast: 1.0,
@@ -58,21 +60,21 @@ _EXPONENTS = {
 
 
 class Spread(NamedTuple):
-    """A free variable, or its exponential, x: ``x^k`` is the variance of effects, times a constant.
+    """A number x, a free variable or its exponential, of which ``x^k`` is proportional to a variance.
 
     Attributes
     ----------
     power : float
-        k: 2 of a standard deviation, -1 of a gamma distribution's shape.
+        k: 2 for a standard deviation, -1 for a gamma distribution's shape.
     upper : float
-        What x is below, or inf. As the sampler has it the variable is ``log(x / (1 - x / upper))``, but for a
-        factor.
+        Upper bound of x, or inf. On the sampler's (transformed) scale the variable is ``log(x)`` without a
+        bound, and ``log(x / (upper - x))`` with one.
     exponential : bool
         Whether x is the exponential of the variable.
     places : tuple of int or None
-        Of a vector, those numbers which are so: the diagonal of a packed Cholesky factor. None: all.
+        For a vector, the entries that are spreads: the diagonal of a packed Cholesky factor. None: all.
     offset : float
-        c, public: ``x^k`` at the initial point, or more.
+        c, public: ``x^k`` at the initial point, or more (see `coordinate`).
     """
 
     power: float
@@ -82,23 +84,23 @@ class Spread(NamedTuple):
     offset: float = math.nan
 
     def numbers(self, phi: np.ndarray) -> np.ndarray:
-        """X of the variable as the sampler has it."""
+        """Return x, given the variable on the sampler's scale."""
         if math.isinf(self.upper):
             return np.exp(phi)
         return self.upper / (1 + np.exp(-phi))
 
     def phi(self, x: np.ndarray) -> np.ndarray:
-        """The variable as the sampler has it, of x; beyond the upper bound, of nearly the bound."""
+        """Return the variable on the sampler's scale, given x; x is first put below the upper bound."""
         if math.isinf(self.upper):
             return np.log(x)
-        return -np.log(np.maximum(self.upper / x - 1, _BELOW))
+        return -np.log(np.maximum(self.upper / x - 1, _LEAST_ODDS))
 
     def holds(self, number: int) -> bool:
-        """Whether this number of the variable is so."""
+        """Return whether this entry of the variable is a spread."""
         return self.places is None or number in self.places
 
     def coordinate(self, variable: Variable) -> Variable:
-        """``log(x^k + c)`` as a graph of the variable as the sampler has it."""
+        """Return ``log(x^k + c)`` as a graph of the variable on the sampler's scale."""
         whole = pt.as_tensor(variable)
         some = whole if self.places is None else whole[list(self.places)]
         x = pt.exp(some) if math.isinf(self.upper) else self.upper * pt.sigmoid(some)
@@ -106,7 +108,7 @@ class Spread(NamedTuple):
         return psi if self.places is None else pt.set_subtensor(whole[list(self.places)], psi)
 
     def in_words(self, name: str) -> str:
-        """The coordinate of a variable of this name."""
+        """Describe the coordinate of a variable of this name."""
         x = f"exp({name})" if self.exponential else name
         said = f"log({x} ** {self.power:g} + {self.offset:g})"
         return said if self.places is None else f"{name}, of its diagonal {said}"
@@ -118,14 +120,14 @@ def find_spreads(
     transforms: Mapping[Variable, Transform | None],
     start: Mapping[Variable, np.ndarray],
 ) -> dict[Variable, Spread]:
-    """Look for spreads of effects: parameters of their priors, or what multiplies them; and for shapes.
+    """Find spreads: scales in the priors of effects, factors that multiply effects, and shapes of outcomes.
 
     Parameters
     ----------
     outcomes, effects : sequence of Variable
-        Random variables: functions of the free ones.
+        Random variables, as functions of the free ones.
     transforms : mapping of Variable to Transform or None
-        Of the free variables, which are its keys.
+        The transform of each free variable.
     start : mapping of Variable to ndarray
         Their initial values, on the transformed scale.
 
@@ -148,19 +150,19 @@ def find_spreads(
         some = start[free] if one.places is None else start[free][list(one.places)]
         with np.errstate(all="ignore"):
             at_start = float(np.mean(one.numbers(some)) ** one.power)
-        offset = max(at_start, min(_LEAST, _FAR_ABOVE * at_start))
-        found[free] = one._replace(offset=float(f"{offset:.{_DIGITS}g}"))
+        offset = max(at_start, min(_LEAST_OFFSET, _MOST_TIMES_START * at_start))
+        found[free] = one._replace(offset=float(f"{offset:.{_OFFSET_DIGITS}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
 
 
 def _diagonal(size: int) -> tuple[int, ...]:
-    """Places of the diagonal in a lower triangle, row by row, of so many numbers."""
+    """Return the positions of the diagonal in a lower triangle that is stored by rows in `size` numbers."""
     ends = np.cumsum(np.arange(1, size + 1)) - 1
     return tuple(ends[ends < size].tolist())
 
 
 def _upper(variable: Variable, transform: Transform | None, exponential: bool) -> float | None:
-    """What a variable, or its exponential, is below that is above zero; None if it is not followed."""
+    """Return the upper bound of a variable, or of its exponential, whose lower bound is zero; else None."""
     if exponential:
         return math.inf if transform is None else None
     if isinstance(transform, LogTransform):
@@ -176,14 +178,14 @@ def _upper(variable: Variable, transform: Transform | None, exponential: bool) -
 
 
 def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
-    """Standard deviations of effects, as powers of a variable."""
+    """Yield the variables, with exponents, of which standard deviations of effects are powers."""
     for rv in effects:
         parameters = rv.owner.op.dist_params(rv.owner)
-        if isinstance(rv.owner.op, _OF_SCALE):
+        if isinstance(rv.owner.op, _SCALE_LAWS):
             yield from _powers(parameters[-1])
         if isinstance(rv.owner.op, distributions.GammaRV):
             shape, scale = map(_powers, parameters)
-            # The mean is their product, which does not depend on it; the variance is that times the scale.
+            # The variable cancels in the mean, shape times scale; the variance is the mean times the scale.
             for (variable, exponent), (other, inverse) in zip(shape, scale, strict=False):
                 if variable is other and exponent == -inverse:
                     yield variable, inverse / 2
@@ -192,11 +194,12 @@ def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
 def _of_products(
     outcomes: Sequence[Variable], effects: Sequence[Variable]
 ) -> tuple[list[tuple[Variable, float]], list[Variable]]:
-    """What multiplies effects that are zero on average; and what is in products of matrices with them.
+    """Return factors of effects that have mean zero, as powers of variables; and factors in matrix products.
 
-    One number, or as many as an effect has; more are of items, not of persons.
+    A factor is one number, or has as many as a person's effect; longer ones are loadings of items, and are
+    left out.
     """
-    reading = {rv for rv in effects if isinstance(rv.owner.op, _OF_SCALE) and _around_zero(rv)}
+    reading = {rv for rv in effects if isinstance(rv.owner.op, _SCALE_LAWS) and _around_zero(rv)}
     shapes = [(), *(rv.type.shape[1:] for rv in reading)]
     found, others = [], []
     for node in toposort(list(outcomes), blockers=effects):
@@ -209,26 +212,30 @@ def _of_products(
             found += [one for other in rest for one in _powers(other) if one[0].type.shape in shapes]
         if isinstance(node.op, Dot | Blockwise):
             others += rest
-        switched = _is(node.outputs[0], scalar.Switch)  # nothing is known of a person without an entry
+        switched = _is(node.outputs[0], scalar.Switch)  # NaN for a person without an entry
         if multiplied or switched or isinstance(node.op, (*_COPIES, Subtensor, AdvancedSubtensor)):
             reading.update(node.outputs)
     return found, others
 
 
 def _around_zero(rv: Variable) -> bool:
-    """Whether a distribution with a location and a scale is around zero, and not a lognormal one."""
+    """Return whether a location-scale distribution has location zero, and is not lognormal."""
     location = _copied(rv.owner.op.dist_params(rv.owner)[-2])
     log = isinstance(rv.owner.op, distributions.LogNormalRV)
     return isinstance(location, Constant) and not np.any(location.data) and not log
 
 
 def _of_shapes(outcomes: Sequence[Variable], given: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:
-    """Shapes of outcomes' laws, of which the inverse may be zero; square roots, as if it were a variance."""
+    """Yield variables of which the inverse shape of an outcome's distribution is a power.
+
+    Exponents are those of its square root, as if the inverse shape were a variance.
+    """
     for node in toposort(list(outcomes), blockers=given):
         if isinstance(node.op, distributions.NegBinomialRV | distributions.StudentTRV):
             first, second, *_ = node.op.dist_params(node)
             powers = _times(_powers(first), -0.5)
-            # Of a negative binomial law by n and p the shape is also a size; by a mean, p reads it as well.
+            # With parameters n and p of a negative binomial the shape is a size too. With a mean as the
+            # parameter, p depends on the shape: only then the shape is an overdispersion alone.
             by_mean = isinstance(node.op, distributions.StudentTRV) or {v for v, _ in powers} <= {
                 *ancestors([second])
             }
@@ -236,7 +243,10 @@ def _of_shapes(outcomes: Sequence[Variable], given: Sequence[Variable]) -> Itera
 
 
 def _powers(variable: Variable) -> list[tuple[Variable, float]]:
-    """The variable, and the exponent, of which this is a power times a constant; empty if it is none."""
+    """Return the variable and the exponent of which this is a power, up to a constant factor, as a list.
+
+    Empty for a constant. What is not recognised as a power of something else is its own first power.
+    """
     node = variable.owner
     if isinstance(variable, Constant):
         return []

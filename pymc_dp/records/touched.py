@@ -1,4 +1,4 @@
-"""Which likelihood coordinates no record sees together, from the graph and from shapes."""
+"""Which likelihood coordinates no single record depends on together, from the graph and from shapes."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -15,43 +15,47 @@ from pymc_dp.records.sums import guarded
 
 
 class Lookup(NamedTuple):
-    """Coordinates that records look up.
+    """Coordinates that records look up by a code, such as the number of their group.
 
     Attributes
     ----------
     root : Variable or None
-        The array of codes by which they do; None where it is more than one array, or computed.
+        The array of codes; None where positions depend on several arrays, or on something else than codes.
     columns : ndarray of int, shape (G, q)
-        Of phi: those that a record of each code sees, -1 for none. Where it is not known which go together,
-        G rows of one if a record sees one, else one row of all.
+        Row g has the coordinates of phi that a record with code g depends on, -1 for none. Where it is not
+        known which coordinates belong to one code: G rows of one coordinate if a record looks up one number,
+        else one row of all coordinates.
     """
 
     root: Variable | None
     columns: np.ndarray
 
     def is_known(self, piece: Piece) -> bool:
-        """Whether each number sees one coordinate of its column, whatever the code, and all are in there."""
+        """Return whether each predictor of a piece reads one coordinate of its column for every code.
+
+        All coordinates of the piece have to occur in `columns`, and none may be a constant.
+        """
         alone = piece.numbers == 1 and self.columns.shape[1] == 1
         each = set(np.ravel(piece.columns).tolist()) == set(np.ravel(self.columns).tolist())
         return bool((alone or self.root is not None) and each and np.all(piece.columns >= 0))
 
 
-#: What a record sees of phi together: the sum of one coordinate of each of these arrays, with these signs.
+#: A sum through which records depend on phi: of one coordinate from each of these arrays, with these signs.
 type Sum = list[tuple[int, np.ndarray]]
 
 
 def sums_of(
     pieces: Sequence[Piece], lookups: Mapping[int, Lookup], alike: Sequence[tuple[int, int]]
 ) -> list[Sum]:
-    """What the predictors of one log-density see of phi.
+    """Return the sums of coordinates through which the predictors of one log-density depend on phi.
 
     Parameters
     ----------
     pieces : sequence of Piece
     lookups : mapping of int to Lookup
-        By the place of the piece that each is of.
+        By the index of the piece that each belongs to.
     alike : sequence of tuple of int
-        See `Predictors.alike`: what such predictors see is one sum.
+        See `Predictors.alike`: predictors with the same derivatives are counted as one sum.
     """
     found: dict[int, Sum] = {}
     alone: list[Sum] = []
@@ -66,7 +70,7 @@ def sums_of(
             for j, places in enumerate(lookups[k].columns.T):
                 first, sign = alike[piece.first + j]
                 found.setdefault(first, []).append((sign * piece.sign, np.unique(places)))
-        else:  # each may be seen by itself
+        else:  # records may depend on each coordinate by itself
             alone += [[(1, columns[j : j + 1])] for j in range(len(columns))]
     return [*found.values(), *alone]
 
@@ -74,19 +78,19 @@ def sums_of(
 def lookups_of(
     pieces: Sequence[Piece], parts: Mapping[Variable, np.ndarray], roots: Mapping[Variable, Variable]
 ) -> dict[int, Lookup]:
-    """What the look-ups of one log-density see, by the places of their pieces.
+    """Return the coordinates that the look-ups of one log-density read, by the indices of their pieces.
 
     Parameters
     ----------
     pieces : sequence of Piece
     parts : mapping of Variable to ndarray
-        The variables of phi that pieces know the shapes of, and numbers of these shapes.
+        The separate variables of phi, with arrays of their shapes.
     roots : mapping of Variable to Variable
         From the data of the pieces' graphs to the arrays of the model.
 
     Notes
     -----
-    **Privacy.** Positions are computed of all codes there can be, not of those there are.
+    **Privacy.** Positions are computed for all codes that are possible, not for those in the data.
     """
     found = {}
     for k, piece in enumerate(pieces):
@@ -95,7 +99,7 @@ def lookups_of(
         columns = np.ravel(piece.columns)
         read = [data for data in roots if data in set(ancestors([piece.other]))]
         codes = read[0] if len(read) == 1 else None
-        # Which numbers go together is not known: one is by itself, several may be any.
+        # It is not known which coordinates belong to one code.
         unknown = Lookup(None, columns[:, None] if piece.numbers == 1 else columns[None])
         if codes is None or codes.type.ndim != 1 or codes.type.dtype[:3] not in ("int", "uin"):
             found[k] = unknown
@@ -103,22 +107,22 @@ def lookups_of(
         inputs = [*parts, codes]
         function = gate.compile_graph(inputs, piece.other, private=[codes], mode=gate.PLAIN_MODE)
         tables = (np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([piece.other]))
-        # Of codes beyond what is looked up none is to have a place.
+        # Codes beyond the table must have no position in it: some of these are tried as well.
         most = max([8 * columns.size, *(max(shape, default=0) for shape in tables)])
         tried = np.arange(max(columns.size, min(most, int(np.iinfo(codes.type.dtype).max) + 1)))
         rows = _places(function, parts, codes, tried)
         known = np.all((rows >= 0) & (rows < columns.size), axis=1)
-        # Codes below zero are to be those from the end of the table, if they have places.
+        # Negative codes, if they have positions, must count from the end of the table.
         number = 1 + int(np.max(np.flatnonzero(known), initial=-1))
         below = np.arange(-number, 0) if codes.type.dtype[:3] == "int" else np.zeros(0, dtype=int)
         last = _places(function, parts, codes, below)
         there = np.all((last >= 0) & (last < columns.size), axis=1)
         other = np.any(last != rows[: len(last)], axis=1)
         if known[columns.size :].any() or np.any(there & other):
-            found[k] = unknown  # codes are not places in the table
+            found[k] = unknown  # codes are not positions in the table
             continue
         rows, known = rows[: columns.size], known[: columns.size]
-        # Other codes are of no record: the row of the code before stands in.
+        # No record has a code without a position: its row repeats that of the code before.
         before = np.maximum.accumulate(np.where(known, np.arange(columns.size), np.argmax(known)))
         rows = rows[before] if np.any(known) else np.zeros_like(rows)
         found[k] = Lookup(roots[codes], columns[rows])
@@ -128,7 +132,7 @@ def lookups_of(
 def _places(
     function: Function, parts: Mapping[Variable, np.ndarray], codes: Variable, tried: np.ndarray
 ) -> np.ndarray:
-    """Places, shape (m, q), of codes of shape (m,)."""
+    """Return the positions, shape (m, q), that codes of shape (m,) look up."""
     if not tried.size:
         return np.zeros((0, 1), dtype=np.int64)
     positions = guarded(function, *parts.values(), tried.astype(codes.type.dtype))
@@ -136,19 +140,19 @@ def _places(
 
 
 def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]:
-    """Sets of coordinates of which a record sees those of one row, and of no other.
+    """Return arrays of coordinates such that a record depends on those of one row of each, and no other row.
 
     Parameters
     ----------
     lookups : sequence of Lookup
         Of all log-densities of one table.
     whole : ndarray of bool, shape (p,)
-        Coordinates that records may see in another way.
+        Coordinates that records may depend on in another way than by a look-up.
 
     Returns
     -------
     list of ndarray of int, shape (G, q)
-        Of phi; no coordinate is in two of them.
+        Coordinates of phi; none is in two arrays.
     """
     found = []
     for columns in _by_codes(lookups):
@@ -164,7 +168,7 @@ def seen_apart(lookups: Sequence[Lookup], whole: np.ndarray) -> list[np.ndarray]
 
 
 def _by_codes(lookups: Sequence[Lookup]) -> list[np.ndarray]:
-    """Columns side by side of what is looked up by the same codes."""
+    """Put look-ups by the same codes side by side, as columns of one array."""
     together: list[list[Lookup]] = []
     for one in lookups:
         same = [parts for parts in together if _same(parts[0].root, one.root)]
@@ -175,20 +179,20 @@ def _by_codes(lookups: Sequence[Lookup]) -> list[np.ndarray]:
     found = []
     for parts in ([one.columns for one in some] for some in together):
         most = max(len(columns) for columns in parts)
-        # Codes beyond a table are of no record: its last row stands in.
+        # No record has a code beyond a table: the table's last row is repeated for these.
         found.append(np.hstack([columns[np.minimum(np.arange(most), len(columns) - 1)] for columns in parts]))
     return found
 
 
 def _same(a: Variable | None, b: Variable | None) -> bool:
-    """Whether codes are one array, in one place of the memory: what is in it is not read."""
+    """Return whether codes are one array in memory; its entries are not read."""
     if a is None or b is None:
         return False
     return a is b or memory.same(graph.leaf_value(a), graph.leaf_value(b))
 
 
 def in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:
-    """Names of observed variables, those first whose outcomes the densities of others read."""
+    """Sort the names of observed variables: an outcome that other densities read comes before these."""
     values = {reading.opaque.values[reading.opaque.observed[name]]: name for name in terms}
     read = {
         name: {values[v] for v in ancestors([term]) if v in values} - {name} for name, term in terms.items()

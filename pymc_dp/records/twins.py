@@ -1,8 +1,8 @@
 """Scores of records, and of outcomes that the model draws in their place: twins.
 
 A record's twin has the record's covariates and an outcome drawn from the model at public parameters. At the
-truth a record and its twins are exchangeable, so that what compares them symmetrically has mean zero. Where
-there are few outcomes all of them are taken, with their probabilities.
+true parameters a record and its twins are exchangeable, so that a symmetric comparison of them has mean zero.
+Where an outcome has few possible values, all of them are taken with their probabilities instead of draws.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,30 +28,30 @@ from pymc_dp.records.threads import Each
 from pymc_dp.records.touched import in_order, seen_apart
 from pymc_dp.records.units import chunks_of
 
-# Rows that are worked on at once, at most.
+# Most rows of a chunk, including copies for several outcomes.
 _ROWS = 4096
-# Numbers of their scores, at most: they stay in the cache.
+# Most numbers in the scores of a chunk, so that they stay in the processor's cache.
 _NUMBERS = 2**17
 
 
 class TermScores(NamedTuple):
     """Scores of m rows, of one observed variable or of several that are compared together. All private.
 
-    With effects of persons these are not rows but persons.
+    With effects of persons these are the scores of persons, not of rows.
 
     Attributes
     ----------
     own : ndarray, shape (m, k)
-        Derivatives of the row's log-likelihood by its k predictors; or by phi, k = p.
+        Derivatives of each row's log-likelihood by its k predictors; or by phi, k = p.
     group : ndarray, shape (G, m, k)
-        Of the outcomes that it is compared with: its own and its twins', or all there are. G is 0 where the
-        model does not say how to draw.
+        The same for the outcomes that a row is compared with: its own and its twins', or all that are
+        possible. G is 0 where the model cannot draw outcomes.
     weights : ndarray, shape (G, m), or None
         Probabilities of the outcomes; None: all are equal.
     pieces : list of (Piece, ndarray or None), or None
-        What rows consist of; None: scores are by phi.
+        The parts of the rows ``x_a`` of the predictors; None: scores are by phi.
     at_risk : bool
-        Whether weights say which twins are compared, all of them with one weight.
+        Whether weights are those of twins at risk: equal for the twins that are compared, 0 for the others.
     """
 
     own: np.ndarray
@@ -61,9 +61,9 @@ class TermScores(NamedTuple):
     at_risk: bool = False
 
     def rows(self, metric: np.ndarray) -> np.ndarray:
-        """Rows x_a of the predictors, times a matrix of shape (q, p): shape (k, m, q), or (k, 1, q).
+        """Multiply the rows x_a of the predictors by a matrix of shape (q, p): shape (k, m, q), or (k, 1, q).
 
-        The score in phi is ``sum_a own[:, a] x_a``, and so for the group.
+        The score by phi is ``sum_a own[:, a] x_a``, and likewise for the group.
         """
         if self.pieces is None:
             return np.ascontiguousarray(metric.T)[:, None, :]
@@ -77,11 +77,11 @@ class Chunk(NamedTuple):
     Attributes
     ----------
     units : slice
-        Which units.
+        The units' numbers.
     terms : list of TermScores
     first : ndarray of int, shape (units,), or None
-        Where the rows of each unit begin: in the order of the table, which is to be that in which outcomes
-        came about. None: there is one score for each unit.
+        Position of each unit's first row. A unit's rows are in the order of the table, which has to be the
+        order in which outcomes came about. None: there is one score for each unit.
     """
 
     units: slice
@@ -96,7 +96,8 @@ class Twins:
     ----------
     records : RecordModel
     known : bool
-        Whether bounds of censoring that are arrays are known of all records: see `with_known_bounds`.
+        Whether censoring bounds that are arrays are assumed to be known for all records: see
+        `with_known_bounds`.
 
     Attributes
     ----------
@@ -104,25 +105,25 @@ class Twins:
         p, number of likelihood coordinates.
     names : list of list of str
         Observed variables that are compared together: each by itself, unless no density reads anything of
-        the records but outcomes, or effects of persons are integrated. One after the other: those first whose
-        outcomes the densities of others read.
+        the records but outcomes, or effects of persons are integrated. An outcome that other densities read
+        comes before these.
     unlike : dict of str to str
-        Observed variables of which there are no twins, and why.
+        Observed variables that have no twins, and why.
     finite : dict of str to int
-        Those of which all outcomes are taken, and how many there are.
+        Observed variables for which all possible outcomes are taken, and how many there are.
     bounds : dict of str to Variable
-        Of those that are censored by a bound of each record, if that may not be known: see
-        `pymc_dp.records.follow_up`.
+        Censoring bounds of those observed variables whose bound may be unknown for some records, and which
+        are compared in intervals: see `pymc_dp.records.follow_up`.
     doubtful : dict of str to bool
-        Those of which arrays are bounds, and only their numbers say whether these are known of all records;
-        and if records can be compared in intervals.
+        Observed variables whose censoring bounds are arrays, so that only the arrays' numbers show whether
+        the bounds are known for all records; and whether these can be compared in intervals.
     lookups : list of ndarray of int, shape (G, q)
-        Coordinates of phi of which each record touches those of one row, or none.
+        Coordinates of phi: a record touches those of one row at most.
     sums : list of list of tuple of int and ndarray of int
-        What records see of phi: of each list the sum of one coordinate of each array, with its sign, and
-        nothing else.
+        Records depend on phi only through sums, one for each list: of one coordinate from each array, with
+        its sign.
     rank, touched : int
-        Numbers of a row's score, at most; and coordinates of phi in which a unit can have one.
+        Most numbers of a row's score; and most coordinates of phi in which a unit's score is not zero.
 
     Raises
     ------
@@ -131,14 +132,15 @@ class Twins:
 
     Notes
     -----
-    **Privacy.** All of this is decided from the graph and from shapes. What calls give is private: row i is a
-    function of record i, of phi and of secret randomness, and with effects it is so of all
-    rows of a person. A call neither raises nor warns because of what a record holds; where a score does not
-    exist there is NaN.
+    **Privacy.** All of this is decided from the graph and from shapes. What calls return is private: row i is
+    a function of record i, of phi and of secret randomness; with effects, a person's score is a function of
+    that person's rows. A call neither raises nor warns because of what a record holds; a score that does not
+    exist is NaN.
 
     A twin of a person with effects has the person's covariates; its effects are drawn from their prior, and
-    then all its outcomes. Its score is computed as the person's is: of its outcomes, not of the effects that
-    are known of it. So a person and its twins are exchangeable at the truth, however good the integral is.
+    then all its outcomes given these. Its score is computed like the person's, from its outcomes and not from
+    the effects that were drawn. So a person and its twins are exchangeable at the true parameters, whatever
+    the error of the integral is.
     """
 
     def __init__(self, records: Scored, known: bool = False):
@@ -167,25 +169,25 @@ class Twins:
         for names in self.names:
             if names[0] not in self.finite:
                 self._draws |= self._find_draws([*self._effects, *names])
-        # Which way they are compared is only known when it was paid.
+        # Whether bounds count as known is decided after payment: what either way cannot compare is noted now.
         self.unlike |= say_unlike(reading.opaque, self.bounds) | self.with_known_bounds.unlike
         self._note()
 
     @cached_property
     def with_known_bounds(self) -> "Twins":
-        """The same, where bounds that are arrays are what each record would have been censored by."""
+        """These twins under the assumption that arrays hold each record's true censoring bound."""
         return Twins(self._records, known=True) if self.doubtful else self
 
     def count_unknown_bounds(self) -> int:
-        """Count the units that have an unknown bound in an array. Private."""
+        """Count the units that have an unknown censoring bound in an array. Private."""
         return count_unknown_bounds(self._records, self._arrays)
 
     @cached_property
     def apart(self) -> list["Twins"]:
-        """The same of those groups of `names` that share a coordinate of phi, and share none with others."""
+        """Twins for sets of groups in `names` that have no coordinate of phi in common with another set."""
         found: list[tuple[set[int], list[int]]] = []
         for number, scores in enumerate(self._scores):
-            if not scores.reads:  # there is nothing to find
+            if not scores.reads:  # no parameter is to be found
                 continue
             alike = [one for one in found if not one[0].isdisjoint(scores.reads)]
             found = [one for one in found if one not in alike]
@@ -194,7 +196,7 @@ class Twins:
         return [self] if len(found) <= 1 else [self._of(sorted(numbers)) for _, numbers in found]
 
     def _of(self, numbers: Sequence[int]) -> "Twins":
-        """Of some groups of `names` alone."""
+        """Return a copy for some of the groups in `names` alone."""
         part = copy(self)
         part.names, part._scores = [self.names[k] for k in numbers], [self._scores[k] for k in numbers]
         named = {name for names in part.names for name in names}
@@ -206,28 +208,29 @@ class Twins:
         return part
 
     def _note(self) -> None:
-        """Note what is public of the scores."""
+        """Set the attributes that are public properties of the scores."""
         records = self._records
         self.outcomes = Outcomes(records, self._outcomes, self._effects, self._draws, self.bounds)
         whole, looked_up = self._seen()
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
         self.rank = max(scores.size for scores in self._scores)
-        # Of a look-up a row sees one coordinate a number.
+        # In a look-up a row depends on one coordinate for each number that it looks up.
         self.touched = min(int(whole.sum()) + looked_up, self.size)
-        if records.unit_of_row is not None:  # a person's rows may see anything
+        if records.unit_of_row is not None:  # a person's rows may touch all coordinates that are read
             self.rank = self.touched = len({k for scores in self._scores for k in scores.reads})
             self.lookups = []
 
     def _by_rows(self) -> tuple[list[list[str]], Sequence[OutcomeScores | EffectScores]]:
-        """Names of observed variables that are compared together, and their scores."""
+        """Return the names of observed variables that are compared together, and their scores."""
         records = self._records
         bounds = {
             name: pytensor.shared(np.zeros(records.n_rows), shape=(records.n_rows,)) for name in self.bounds
         }
         terms = terms_with(records, self._outcomes, bounds=bounds)
         blind = not bounds and set(records._roots).isdisjoint(ancestors(list(terms.values())))
-        # Of persons' rows all that can be compared together is, with twins: a bound for each would be dear.
+        # For rows of persons, variables are compared together, with twins, where that is possible: otherwise
+        # they would have to share the person's clipping bound one after the other.
         joint = blind and len(terms) > 1 and records.unit_of_row is not None
         for name, rv in [] if joint else records.reading.opaque.observed.items():
             count = count_outcomes(records.reading, rv, records.coordinates)
@@ -248,7 +251,7 @@ class Twins:
         ]
 
     def _seen(self) -> tuple[np.ndarray, int]:
-        """Coordinates of phi that a unit may see other than by look-ups; how many it looks up, at most."""
+        """Return the coordinates of phi that are read other than by look-ups; and most numbers looked up."""
         whole, looked_up = np.zeros(self.size, dtype=bool), 0
         for scores in self._scores:
             if not scores.pieces:
@@ -261,7 +264,7 @@ class Twins:
         return whole, looked_up
 
     def _find_draws(self, names: Sequence[str]) -> dict[str, Draw]:
-        """Of variables that are drawn together; one that has no draw leaves the others without."""
+        """Return draws of variables that are drawn together; none if one of them cannot be drawn."""
         reading, seen = self._records.reading, self._records.coordinates
         try:
             observed, replaced = reading.opaque.observed, seen.replaced
@@ -273,23 +276,24 @@ class Twins:
     def __call__(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
     ) -> Iterator[Callable[[], Chunk]]:
-        """Go through all units in chunks, which are computed when they are called.
+        """Iterate over all units in chunks, each of which is computed when it is called.
 
         Parameters
         ----------
         points : ndarray, shape (p,) or (q, p)
-            What phi is; or may be, each point as likely as the others: scores are then of the mean of the
-            likelihoods, and twins are drawn at all of them. With effects, phi is the mean of the points.
+            The value of phi; or several equally likely values: scores are then derivatives of the logarithm
+            of the mean likelihood, and twins are drawn at all points in turn. With effects, phi is the mean
+            of the points.
         twins : int
-            K, number of outcomes that are drawn for each record, where they are drawn.
+            K, number of outcomes that are drawn for each record, where outcomes are drawn.
         random : PrivacyRandom
         each : callable
-            As `map`: outcomes are drawn with it.
+            Like `map`; outcomes are drawn with it.
 
         Yields
         ------
         callable
-            Gives a `Chunk`. Several threads may call several of them at once: what they call is compiled.
+            Returns a `Chunk`. Several threads may call several of these at once: what they need is compiled.
         """
         points = np.atleast_2d(points)
         if self._effects:
@@ -300,7 +304,7 @@ class Twins:
         most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores)) // terms
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
-            if units.start == 0:  # compiles what the others call: PyTensor does not in several threads
+            if units.start == 0:  # computed here, so that all is compiled before there are threads
                 chunk = partial(Chunk, *chunk())
             yield chunk
 
@@ -314,7 +318,7 @@ class Twins:
         first: np.ndarray | None,
         most: int,
     ) -> Chunk:
-        """Scores of some units: see `chunks_of`."""
+        """Compute the scores of some units: see `chunks_of`."""
         data, terms = self._records.data_of(rows), []
         for scores, names in zip(self._scores, self.names, strict=True):
             own = [values[name] for values in (found.own, found.bounds) for name in names if name in values]
@@ -357,7 +361,10 @@ class Twins:
         rows: slice | np.ndarray,
         most: int,
     ) -> list[TermScores]:
-        """Scores of an outcome that is censored by a bound of each row: see `pymc_dp.records.follow_up`."""
+        """Compute the scores, in intervals, of an outcome with a censoring bound for each row.
+
+        See `pymc_dp.records.follow_up`.
+        """
         outcome, bound, fit = (part_of(one[name], rows, 0) for one in (found.own, found.bounds, found.fit))
         twins = [part_of(drawn, rows, 0) for drawn in found.drawn[name]]
         at = scores.at(points, data, len(outcome), True)
