@@ -18,7 +18,7 @@ from pymc_dp.records.row_types import Mixed, Rows, RowType
 from pymc_dp.records.row_types.ops import known_shape
 
 PRIVATE, TAKEN, DECLARED = "private rows", "taken as public", "public, as declared"
-# Among so few records, an axis as long, or one parameter less than there are records, is a coincidence.
+# With at most this many records, a parameter as long as the records, or one shorter, may be a coincidence.
 FEW = 20
 
 
@@ -29,7 +29,7 @@ class Array:
     Attributes
     ----------
     label : str
-        Its name, or the variable that reads it and a number; what `public=` takes.
+        Its name, or the variable that reads it and a number; `public=` takes labels.
     shape : tuple of int
     dtype : str
     kind : {"private rows", "taken as public", "public, as declared"}
@@ -54,20 +54,26 @@ class Arrays:
     public : collection of str or array
         See `pymc_dp.records.reader.read`.
     other_tables : collection of int
-        Numbers of records of other tables: what is as long is private, and rows of no record here.
+        Numbers of records of other tables: arrays of such a length are private, but hold no record of this
+        table.
 
     Attributes
     ----------
     leaves : dict of str to Variable
     declared : set of Variable
-        What `public` names.
+        Leaves that `public` names.
     names : set of str
-        The names among these: of arrays, and of free variables.
+        All names in `public`: of arrays, and of free variables.
+    inside : set of Variable
+        Constants within Ops, and arrays that functions of users put into a graph: they cannot be put behind
+        shared variables.
+    computed : set of Variable
+        Arrays as long as there are records that PyTensor computed, where that number is private.
 
     Raises
     ------
     ValueError
-        `public` has what the model does not have.
+        `public` has a name or an array that the model does not have.
     """
 
     def __init__(
@@ -86,11 +92,11 @@ class Arrays:
         self.inside = set(graph.inner_leaves(graphs_of(model)))
         self.declared: set[Variable] = set()
         self.computed: set[Variable] = set()
-        # A density may bring arrays along, which have labels only then.
+        # Arrays that enter when a density is derived have labels only then.
         self._pending = [given for given in public if not self._declare(given)]
 
     def _declare(self, given: object) -> bool:
-        """Find what `public` means."""
+        """Declare the leaves that an entry of `public` refers to; return whether there is such a thing."""
         if isinstance(given, str):
             found = [v for label, v in self.leaves.items() if label == given]
             known = bool(found) or given in {rv.name for rv in self.model.free_RVs}
@@ -102,39 +108,41 @@ class Arrays:
         return known
 
     def is_private(self, leaf: Variable) -> bool:
-        """Whether a leaf has an axis of records, of this table or another."""
+        """Return whether a leaf has an axis of records, of this table or another."""
         sizes = {self.n_rows, *self.other_tables}
         return leaf not in self.declared and not sizes.isdisjoint(np.shape(graph.leaf_value(leaf)))
 
     def is_of_another(self, leaf: Variable) -> bool:
-        """Whether a leaf has an axis of records of another table."""
+        """Return whether a leaf has an axis of records of another table."""
         return self.is_private(leaf) and not self.other_tables.isdisjoint(np.shape(graph.leaf_value(leaf)))
 
     def _type(self, leaf: Variable) -> RowType:
-        """Type of a leaf that holds records: by its axis of them; of another table, none here."""
+        """Return the type of a leaf that holds records: `Rows`, or `Mixed` if these are another table's."""
         if self.is_of_another(leaf):
             return Mixed("an array with a row for each record of another table")
         return Rows(graph.axes_of_length(leaf, self.n_rows)[0])
 
     def is_hidden(self, leaf: Variable) -> bool:
-        """Whether a leaf holds records inside of an Op, or of what a function makes: it cannot be hidden."""
+        """Return whether a leaf holds records but cannot be put behind a shared variable: see `inside`."""
         return leaf in self.inside and self.is_private(leaf)
 
     def private(self) -> list[Variable]:
-        """Leaves that hold records, and can be put out of sight."""
+        """Return the leaves that hold records and can be put behind shared variables."""
         return [v for v in self.leaves.values() if self.is_private(v) and v not in self.inside]
 
     def others(self, outputs: Sequence[Variable]) -> dict[Variable, RowType]:
-        """Arrays with an axis of records that a graph brings along."""
+        """Return types of the arrays with an axis of records that graphs read."""
         return {leaf: self._type(leaf) for leaf in graph.data_leaves(outputs) if self.is_private(leaf)}
 
     def label_new(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> None:
-        """Label arrays that functions of users brought along (a closure's); constants of records are refused.
+        """Label arrays that functions of users put into derived graphs, such as those of a closure.
+
+        Those that are constants and hold records are refused later (`inside`).
 
         Parameters
         ----------
         graphs : sequence of Variable
-            All that is derived.
+            All derived graphs.
         """
         known = {*opaque.original, *self.leaves.values()}
         brought = self._asked_about(opaque.brought)
@@ -156,7 +164,7 @@ class Arrays:
         opaque.original |= {leaf: leaf for leaf in new if self.is_private(leaf)}
 
     def unknown(self, opaque: OpaqueModel, graphs: Sequence[Variable]) -> list[Variable]:
-        """Arrays of functions of users, in what is derived later, that would be asked about and are new."""
+        """Return arrays of users' functions, in graphs derived later, that are new and may hold records."""
         shared = [v for v in graph.data_leaves(graphs) if isinstance(v, SharedVariable)]
         known = {*opaque.original, *self.leaves.values()}
         named = [graph.leaf_value(leaf) for leaf in self.declared]
@@ -164,7 +172,7 @@ class Arrays:
         return [v for v in asked if v not in known and not self._is_view(v, named)]
 
     def _asked_about(self, arrays: Sequence[Variable]) -> list[Variable]:
-        """Those that may hold records: by their shape, or as they are a part of an array of records."""
+        """Return arrays that may hold records: by their shape, or by sharing memory with such an array."""
         rows = [graph.leaf_value(v) for v in self.leaves.values() if self.is_private(v)]
         sizes = {int(np.prod(np.shape(row))) for row in rows}
         found = []
@@ -176,7 +184,7 @@ class Arrays:
         return found
 
     def _is_view(self, leaf: Variable, named: Sequence[np.ndarray]) -> bool:
-        """Whether a leaf is an array that was named, in another shape: a derivation adds axes."""
+        """Return whether a leaf is one of these arrays in another shape: derivations add axes."""
         value = graph.leaf_value(leaf)
         return any(np.size(value) == np.size(one) and memory.shared(value, one) for one in named)
 
@@ -230,13 +238,13 @@ class Arrays:
                 refuse(refusals.refuse_start(repr(rv.name), "it is a part of an array of records"))
 
     def _read(self, densities: Sequence[Variable]) -> set[Variable]:
-        """What is read as more than a size."""
+        """Return the variables that are read as more than a size."""
         return graph.read_as_values([*graphs_of(self.model), *densities]) | self.inside
 
     def check_memory(
         self, opaque: OpaqueModel, axes: Mapping[Variable, RowType], refuse: checks.Refuse
     ) -> None:
-        """Refuse arrays in which one person's values stand in several rows."""
+        """Refuse arrays whose memory overlaps such that one person's values are in several rows."""
         labels = {leaf: label for label, leaf in self.leaves.items()}
         rows = [
             (labels[leaf], graph.leaf_value(leaf), t.axis)
@@ -263,12 +271,12 @@ class Arrays:
         return not two
 
     def sources(self, opaque: OpaqueModel) -> dict[Variable, RowType]:
-        """Types of what holds records."""
+        """Return the types of the arrays that hold records."""
         private = [(new, old) for new, old in opaque.original.items() if self.is_private(old)]
         return {new: self._type(old) for new, old in private}
 
     def read(self, outputs: Sequence[Variable], axes: Mapping[Variable, int]) -> list[Array]:
-        """All that is read as more than a size or a number."""
+        """Return all arrays that are read as more than a size or a single number."""
         read = self._read(outputs)
         found = []
         for label, leaf in self.leaves.items():
@@ -280,7 +288,7 @@ class Arrays:
 
 
 def _with_entries(outputs: Sequence[Variable]) -> set[Variable]:
-    """All variables whose entries count, also as a size; not those of which a shape alone is read."""
+    """Return variables whose entries are read, also as a size; not those of which only the shape is read."""
     read = set(outputs)
     for node in reversed(list(toposort(list(outputs)))):
         if not read.isdisjoint(node.outputs) and not isinstance(node.op, Shape | Shape_i):

@@ -1,6 +1,6 @@
 """Refusals: what in a PyMC model would make a private sampler leak or its guarantee wrong.
 
-Every error has the variable, the reason and the fix. What is checked is the graph, with shapes and names.
+Every error names the variable, gives the reason and a fix. Checks use the graph, shapes and names only.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -20,11 +20,11 @@ from pymc_dp.records import gate
 from pymc_dp.records.graph import data_leaves
 from pymc_dp.records.row_types.ops import length_along
 
-# What is done with a refusal: raise it, or collect it.
+# Handler of a refusal: raises it, or collects it.
 Refuse = Callable[[ModelRefusedError], None]
 
 
-# An array that is not rows and has more entries is public only if `public=` says so.
+# An array without an axis of records that has more entries than this is public only if `public=` names it.
 SMALL = 30
 ALL_ROWS = (
     "give the model every row, one entry each: for censoring pm.Censored with every row's bound, reached or "
@@ -32,18 +32,18 @@ ALL_ROWS = (
     "a pm.CustomDist"
 )
 
-#: Bambi's dimension of records: no other library makes one of this name.
+#: Bambi's name for the dimension of records; no other library uses it.
 OBSERVATIONS = "__obs__"
 _ACCEPTED: "WeakSet[pm.Model]" = WeakSet()
 
 
 def accept_bambi(model: pm.Model) -> None:
-    """Note that a model of Bambi's was made of public numbers alone."""
+    """Note that a Bambi model was made of public numbers alone."""
     _ACCEPTED.add(model)
 
 
 def supported(model: pm.Model) -> None:
-    """Refuse models that cannot be records + parameters, from their declarations alone."""
+    """Refuse models that cannot be read as records and parameters, from their declarations alone."""
     if OBSERVATIONS in model.coords and model not in _ACCEPTED:
         raise ModelRefusedError(
             "The model was made by Bambi.",
@@ -179,9 +179,9 @@ def deterministic_likelihood(name: str, term: Variable) -> None:
 def public_arrays(
     shapes: Mapping[str, Sequence[int]], n_rows: int, units: int, private: Collection[int], refuse: Refuse
 ) -> None:
-    """Refuse arrays without an axis of records, unless they are small and their shapes are no record's.
+    """Refuse arrays without an axis of records, unless they are small and have no size of such an array.
 
-    `private` has the sizes of arrays of records. One refusal names all arrays that have to be named.
+    `private` has the sizes of arrays of records. A single refusal lists all arrays that `public=` must name.
     """
     asked = {}
     for label, shape in shapes.items():
@@ -212,7 +212,7 @@ def public_arrays(
 
 
 def _size_in_words(shape: Sequence[int], n_rows: int, private: Collection[int]) -> str | None:
-    """Why an array of this shape may hold records; None if it is small."""
+    """Describe why an array of this shape may hold records; None if it may be taken as public."""
     size = int(np.prod(shape, dtype=np.int64))
     if any(length > n_rows for length in shape):
         return f", longer than the {n_rows} records"

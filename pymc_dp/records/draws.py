@@ -170,7 +170,7 @@ def _has_no_draw(op: object) -> bool:
 
 
 class _Made:
-    """Rebuilds a graph: random variables get generators of their own, and parameters that can be drawn with."""
+    """Rebuilds a graph: random variables get generators of their own, and harmless parameters."""
 
     def __init__(self, reading: Reading):
         self._reading = reading

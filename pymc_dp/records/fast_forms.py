@@ -1,6 +1,7 @@
-"""Puts functions and loops into compiled graphs that work on several records at once.
+"""Rewrites of compiled graphs by which loops work on several records at once (SIMD).
 
-Other models of the process keep PyTensor's: the forms come with the mode that graphs are compiled in here.
+They belong to the mode in which graphs are compiled here: other models of the process keep PyTensor's own
+functions and loops.
 """
 
 from collections.abc import Callable
@@ -24,7 +25,7 @@ from pymc_dp.records import vector_math as fast
 
 
 class _Compiled(basic.ScalarOp):
-    """One of these functions in a graph that the Numba backend compiles."""
+    """A function of `vector_math` as a scalar Op, which the Numba backend compiles."""
 
     def __init__(self, function: Dispatcher):
         self.function, self.nin = function, len(signature(function.py_func).parameters)
@@ -37,11 +38,11 @@ class _Compiled(basic.ScalarOp):
         return hash((type(self), self.name))
 
     def impl(self, *numbers):
-        """Without its loop."""
+        """Call the function on single numbers, outside of a loop."""
         return self.function(*numbers)
 
     def c_code(self, *arguments):
-        """A sign that loops may be fused; no other backend is given this Op."""
+        """Return no code: that the method exists lets PyTensor fuse loops; only Numba compiles this Op."""
         return ""
 
 
@@ -60,7 +61,7 @@ def _log_gamma(x: Variable) -> Variable:
     )
 
 
-# Several Ops where one would be too long for the compiler to inline.
+# Faster forms of functions; of several Ops where one would be too long for the compiler to inline.
 _FORMS: dict[type, Callable[..., Variable]] = {
     basic.Exp: _op(fast.exp),
     basic.Log: _op(fast.log),
@@ -80,7 +81,7 @@ def _fast_form(fgraph, node):
 
 
 class _Inlined(basic.Composite):
-    """What a loop does with a record, as a part of the loop and not a function that it calls."""
+    """A composite scalar Op that is inlined into its loop instead of being called as a function."""
 
 
 @node_rewriter([Elemwise])
@@ -92,12 +93,14 @@ def _inline(fgraph, node):
     return inlined(*node.inputs, return_list=True)
 
 
-# Before PyTensor makes one loop of many (49); after, and before it looks for memory to overwrite (50.5).
-_BEFORE, _AFTER = 48.9, 49.5
+# Position of `_fast_form` among PyTensor's rewrites: before it fuses loops (49).
+_BEFORE = 48.9
+# Position of `_inline`: after the fusion, and before in-place memory is chosen (50.5).
+_AFTER = 49.5
 
 
 def vectorised(mode: Mode | str | None) -> Mode:
-    """A compilation mode whose loops over many numbers the compiler can vectorise.
+    """Return a compilation mode whose loops over many numbers the compiler can vectorise.
 
     Parameters
     ----------
@@ -109,15 +112,16 @@ def vectorised(mode: Mode | str | None) -> Mode:
         return plain
     forms = in2out(_fast_form, ignore_newtrees=True, name="fast_forms")
     inline = in2out(_inline, ignore_newtrees=True, name="inline")
-    # Numbers that all records share stay vectors of length 1: otherwise a function is put between.
+    # Numbers that all records share stay vectors of length 1: as scalars they would be passed by a function
+    # call.
     rewrites = plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER)).provided_optimizer
     return Mode(linker=NUMBA(), optimizer=rewrites)
 
 
 def _register() -> tuple[type[Linker] | None, type[Linker] | None]:
-    """Tell PyTensor's Numba backend, and say what it is, and what is put in its place.
+    """Register the Ops with PyTensor's Numba backend; return its linker, and the one that is used instead.
 
-    None: a version without this door.
+    None for both: PyTensor has a version in which this cannot be done.
     """
     try:
         from pytensor.link.numba.cache import CACHED_SRC_FUNCTIONS
@@ -140,9 +144,9 @@ def _register() -> tuple[type[Linker] | None, type[Linker] | None]:
         return numba_njit(function.py_func, forceinline=True), key and f"inlined {key}"
 
     class Unlocked(NumbaLinker):
-        """PyTensor's, but that other threads run while what it compiled runs.
+        """PyTensor's linker, but compiled functions release the GIL, so that other threads run meanwhile.
 
-        In a file of its own: Numba takes what it finds in one that was made without, by whomever.
+        Numba's cache file gets another name: Numba would otherwise use a file of code that keeps the GIL.
         """
 
         def fgraph_convert(self, fgraph, **kwargs):  # type: ignore[override]
@@ -151,7 +155,7 @@ def _register() -> tuple[type[Linker] | None, type[Linker] | None]:
         def jit_compile(self, fn_and_cache):
             function, key = fn_and_cache
             known, kept = function.py_func, key is not None and config.numba__cache
-            code = known.__code__.replace(co_filename="<unlocked>")  # the name of the cache's file has it
+            code = known.__code__.replace(co_filename="<unlocked>")  # part of the cache file's name
             made = FunctionType(code, known.__globals__, known.__name__)
             if kept:
                 CACHED_SRC_FUNCTIONS[made] = f"{key}_fastmath{int(config.numba__fastmath)}_unlocked"
@@ -162,5 +166,5 @@ def _register() -> tuple[type[Linker] | None, type[Linker] | None]:
     return NumbaLinker, Unlocked
 
 
-#: PyTensor's, and the one by which graphs are compiled here.
+#: PyTensor's linker, and the one by which graphs are compiled here; None where there is none.
 _LOCKED, NUMBA = _register()

@@ -1,9 +1,9 @@
-"""The gate: the one place where PyTensor's compiler is called.
+"""The gate: the only place where PyTensor's compiler is called.
 
-What passes reads and writes no memory but its own, whatever numbers it is given (`safe_rewriter`), and where
-it reads records it is made of Ops that are known not to raise (`admitted`): an error would be about one
-record, and would be shown. Both look at the graph as it is compiled, with derivatives in it and graphs inside
-of Ops.
+A graph that is compiled here reads and writes only its own memory, whatever numbers it is given
+(`safe_rewriter`). Where it reads records, all its Ops are known not to raise (`admitted`): an error would be
+about one record, and would be visible. Both hold for the graph as it is compiled, with derivatives and with
+the graphs inside of Ops.
 """
 
 import warnings
@@ -32,24 +32,25 @@ from pymc_dp.records.safe_rewriter import Safe
 
 # Python thunks: no C compiler, no JIT. These functions are called a few times, on a few rows.
 CHECK_MODE = Mode(linker="py", optimizer="fast_compile")
-# For graphs that are simple already, or run once or twice: rewriting them takes longer than they run.
+# For graphs that are simple already, or run once or twice: rewriting them would take longer than running.
 PLAIN_MODE = Mode(linker="py", optimizer="merge")
-# PyTensor's flags are those of the process: one thread compiles at a time.
+# PyTensor's flags are global to the process: only one thread may compile at a time.
 _COMPILING = RLock()
-# After PyTensor has put a graph into its final form, and before it makes one loop of many Ops (49).
+# Position of `Safe` among PyTensor's rewrites: after those that put a graph into its final form, and before
+# the fusion of Ops into one loop (49).
 _LAST = 48.95
-# Compilers reorder sums, and fuse products with them, otherwise at the end of a loop than within: what a
-# record gets would depend on where it stands.
+# Flags against fast mathematics. Compilers reorder sums and fuse products with sums differently at the end of
+# a loop than within it, so that a record's result would depend on its position.
 _AS_WRITTEN = {"numba__fastmath": False, "gcc__cxxflags": f"{config.gcc__cxxflags} -ffp-contract=off".strip()}
 
 
 def settings(compile_kwargs: Mapping[str, object] | None) -> dict[str, Any]:
-    """What users may say of how graphs are compiled.
+    """Check the user's settings for the compilation of graphs.
 
     Raises
     ------
     ValueError
-        Another name than `mode`, or a mode that is not a plain one: see `_safe`.
+        There is another setting than `mode`, or the mode is not a plain one: see `_safe`.
     """
     given = dict(compile_kwargs or {})
     if unknown := given.keys() - {"mode"}:
@@ -78,20 +79,20 @@ def compile_graph(
         Not all need be used.
     outputs : Variable or sequence of Variable
     private : collection of Variable
-        What of `inputs`, shared variables and constants has records.
+        Those of `inputs`, of shared variables and of constants that hold records.
     mode : Mode, str or None
         As in `pytensor.function`.
     as_pymc : bool
-        As PyMC compiles what users wrote: a check of a parameter that fails gives minus infinity, and random
-        streams go on from call to call.
+        Compile like `pymc.compile`: a parameter check that fails gives minus infinity, and random streams
+        continue from call to call.
     random : bool
-        Whether random draws that depend on records are admitted: they are private.
+        Whether random draws that depend on records are admitted; such draws are private.
     raising : bool
-        Whether public data with a position that their table does not have raise `IndexError`.
+        Whether an index in public data that is beyond its table raises `IndexError`.
     trusted : collection of str or type
         Ops that the user vouches for.
     **options
-        Of `pytensor.function`.
+        Arguments of `pytensor.function`.
 
     Returns
     -------
@@ -106,9 +107,9 @@ def compile_graph(
 
     Notes
     -----
-    **Privacy.** Of a record with a position that its table does not have, what is read there counts as not a
-    number; what other records have, and whether there is a result, does not depend on it. In the place of
-    a masked array stands one that no compiler stops at (`graph.unmasked`).
+    **Privacy.** Where a record has an index beyond its table, what it reads there is NaN; neither the results
+    of other records nor whether there is a result depend on it. A masked array is replaced by one at which no
+    compiled function stops (`graph.unmasked`).
     """
     graphs = [outputs] if isinstance(outputs, Variable) else outputs
     if changing := graph.changing(graphs):
@@ -117,17 +118,17 @@ def compile_graph(
     safe = _safe(mode, raising)
     masked = {v: behind_shared(v) for v in graph.data_leaves(graphs) if graph.is_masked(v)}
     compiler: Any = pm.compile if as_pymc or random else pytensor.function
-    # Where all else is Python, PyTensor still compiles functions within an Op by C++: for seconds.
+    # Even where all else runs in Python, PyTensor would compile scalar functions by C++, which takes seconds.
     flags = {"cxx": ""} if isinstance(safe.linker, PerformLinker) else {}
     with _COMPILING, config.change_flags(**flags, **_AS_WRITTEN), warnings.catch_warnings():
-        # How fast an Op is (mixtures that are drawn have one) is nothing that a user can mend.
+        # These warnings are about the speed of Ops (as in draws of mixtures), which users cannot change.
         warnings.filterwarnings("ignore", "Numba will use object mode|Loop fusion failed", UserWarning)
         given = {"mode": safe, "on_unused_input": "ignore", "givens": masked, **options}
         return compiler(list(inputs), outputs, **given)
 
 
 def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
-    """A mode that computes and does nothing else: others stop at a number, or show it."""
+    """Return a mode that does nothing but compute; refuse modes that may stop at a number, or show it."""
     plain = vectorised(mode)
     linker = plain.linker
     if (
@@ -145,17 +146,17 @@ def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
 
 
 def evaluate(variable: Variable) -> np.ndarray:
-    """Value of a graph without inputs."""
+    """Compute the value of a graph without inputs."""
     return np.asarray(compile_graph([], variable, private=(), mode=CHECK_MODE)())
 
 
 def draw(variable: Variable, seed: int) -> np.ndarray:
-    """A random variable of a model that reads no record, as `pymc.draw` has it."""
+    """Draw a random variable that reads no record, as `pymc.draw` does."""
     return np.asarray(compile_graph([], variable, private=(), random=True, random_seed=seed)())
 
 
 def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
-    """Where chains of a model start, as `pymc.Model.initial_point` has it."""
+    """Compute the initial point of a model, as `pymc.Model.initial_point` does."""
     values = make_initial_point_expression(
         free_rvs=model.free_RVs,
         rvs_to_transforms=model.rvs_to_transforms,
@@ -169,5 +170,5 @@ def initial_point(model: pm.Model) -> dict[str, np.ndarray]:
 
 
 def predictive_mode() -> Mode:
-    """A mode for what PyMC compiles itself at public inputs, of which none may be beyond its table."""
+    """Return a mode for what PyMC itself compiles on public inputs: an index beyond its table raises."""
     return _safe(None, raising=True)

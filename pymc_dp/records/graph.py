@@ -1,6 +1,6 @@
-"""Graph surgery on a log-likelihood: coupling checks removed, rows subset.
+"""Rewrites of a log-likelihood's graph: checks that couple records are removed, rows are subset.
 
-Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
+Nothing in this file evaluates a graph or reads a value, apart from numbers that are sizes.
 """
 
 import math
@@ -28,18 +28,18 @@ from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records.row_types.ops import inner_constants
 
-# Position of the first input of each Op that says a size rather than a value.
+# For Ops whose last inputs are sizes rather than values: the position of the first such input.
 _SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
-#: From a node and its inputs to what stands in the place of its outputs; None: the node as it is.
+#: From a node and its rewritten inputs to replacements of its outputs; None: the node is kept.
 type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
 
 def rebuilt(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
-    """Outputs of `node` for other inputs, with the static shapes that follow from these."""
+    """Return the outputs of `node` for other inputs, with the static shapes that follow from these."""
     if isinstance(node.op, SymbolicOp):
         out = node.op(*inputs)
         return list(out) if isinstance(out, list | tuple) else [out]
-    if any(isinstance(v.type, SparseTensorType) for v in inputs):  # some are made otherwise
+    if any(isinstance(v.type, SparseTensorType) for v in inputs):  # `make_node` of some takes other arguments
         return node.clone_with_new_inputs(inputs).outputs
     return node.op.make_node(*inputs).outputs
 
@@ -47,16 +47,16 @@ def rebuilt(node: Apply, inputs: Sequence[Variable]) -> list[Variable]:
 def rewritten(
     outputs: Iterable[Variable], change: Change, memo: dict[Variable, Variable] | None = None
 ) -> list[Variable]:
-    """Graphs in which some nodes are others, and all that depends on them is rebuilt.
+    """Replace nodes of graphs, and rebuild all that depends on them.
 
     Parameters
     ----------
     outputs : iterable of Variable
     change : callable
-        From a node and its inputs, rewritten, to what stands in the place of its outputs; None: the node as
-        it is, on these inputs.
+        From a node and its rewritten inputs to replacements of its outputs; None: the node is kept, on these
+        inputs.
     memo : dict of Variable to Variable, optional
-        What stands in the place of variables; more is put in.
+        Replacements of variables; those that are made here are added to it.
     """
     outputs, memo = list(outputs), {} if memo is None else memo
     for node in toposort(outputs):
@@ -76,18 +76,18 @@ def flatten(
 ) -> list[Variable]:
     """Drop every `CheckAndRaise` and inline every `OpFromGraph`.
 
-    A check's condition is an ``all()`` over rows: one bad record would change the value of all rows.
-    Without it only that record's row becomes NaN. Valid values are the same. `OpFromGraph` hides
+    A check's condition is an ``all()`` over rows, so that one bad record would change the value of all rows.
+    Without the check only that record's row becomes NaN; valid values are the same. `OpFromGraph` hides
     shapes (and checks) in its inner graph.
 
     Parameters
     ----------
     outputs : sequence of Variable
     conditions : list of Variable, optional
-        The conditions of the checks are appended to it: those that read no record are about the parameters
-        alone, and a point that fails them has no density.
+        The conditions of the checks are appended to it. Those that read no record are about the parameters
+        alone: a point that fails one of them has density zero.
     first : callable, optional
-        What stands in the place of a node, as for `rewritten`; None: look into it.
+        Replaces nodes, as for `rewritten`; None: the node is dropped, inlined or kept as above.
 
     Returns
     -------
@@ -110,18 +110,18 @@ def flatten(
 
 
 def data_leaves(outputs: Iterable[Variable]) -> list[Variable]:
-    """Constants and shared variables that the graph reads, in a stable order."""
+    """Return the constants and shared variables that graphs read, in a stable order."""
     return [v for v in dict.fromkeys(ancestors(list(outputs))) if isinstance(v, Constant | SharedVariable)]
 
 
 def inner_leaves(outputs: Iterable[Variable]) -> list[Variable]:
-    """Constants of the graphs inside of Ops."""
+    """Return the constants of the graphs inside of Ops."""
     nodes = dict.fromkeys(v.owner for v in ancestors(list(outputs)) if v.owner is not None)
     return list(dict.fromkeys(leaf for node in nodes for leaf in inner_constants(node.op)))
 
 
 def changing(outputs: Iterable[Variable]) -> list[SharedVariable]:
-    """Shared variables that a function of these graphs changes when it is called; but for random streams."""
+    """Return shared variables, except random streams, that a function of the graphs changes when called."""
     found: list[SharedVariable] = []
     new = list(outputs)
     while new:
@@ -133,7 +133,7 @@ def changing(outputs: Iterable[Variable]) -> list[SharedVariable]:
 
 
 def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
-    """All variables that say more than how large something is."""
+    """Return all variables whose values are used for more than a size."""
     values = set(outputs)
     for node in reversed(list(toposort(list(outputs)))):
         if values.isdisjoint(node.outputs):
@@ -145,7 +145,7 @@ def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
 
 
 def _size_of_draws(node: Apply) -> Variable | None:
-    """The input of a random variable that says how many are drawn."""
+    """Return the size input of a random variable."""
     try:
         return node.op.size_param(node)
     except (AttributeError, ValueError):  # not a random variable; or one that has none
@@ -155,9 +155,9 @@ def _size_of_draws(node: Apply) -> Variable | None:
 def looked_up(
     table: Variable, outputs: Sequence[Variable], private: Set[Variable], products: bool = False
 ) -> bool:
-    """Whether entries of something that depends on `table` are taken at positions that records have.
+    """Return whether something that depends on `table` is indexed by positions in the records.
 
-    Or, with `products`, whether it is multiplied with a matrix of records, as one of dummies.
+    With `products`, also whether it is multiplied by a matrix of records, such as one of dummy variables.
     """
     reached = {table}
     for node in toposort(list(outputs)):
@@ -174,9 +174,9 @@ def looked_up(
 
 
 def storage(leaf: Variable) -> list[np.ndarray]:
-    """A list of one: the array behind a constant or shared variable, now and later, not copied.
+    """Return a list that holds the array of a constant or shared variable, also after it is set; not copied.
 
-    But for a masked array: see `unmasked`.
+    A masked array is copied: see `unmasked`.
     """
     if not isinstance(leaf, SharedVariable):
         return [cast(Constant, leaf).data]
@@ -184,22 +184,22 @@ def storage(leaf: Variable) -> list[np.ndarray]:
 
 
 def leaf_value(leaf: Variable) -> np.ndarray:
-    """The array behind a constant or shared variable, not copied; perhaps masked, see `storage`."""
+    """Return the array of a constant or shared variable, not copied; perhaps masked, see `storage`."""
     return leaf.container.storage[0] if isinstance(leaf, SharedVariable) else cast(Constant, leaf).data
 
 
 def is_masked(leaf: Variable) -> bool:
-    """Whether a shared variable holds a masked array: `pm.set_data` makes one of an array with a NaN."""
+    """Return whether a shared variable holds a masked array: `pm.set_data` makes one if there is a NaN."""
     return isinstance(leaf, SharedVariable) and isinstance(leaf.container.storage[0], np.ma.MaskedArray)
 
 
 def unmasked[T](value: T) -> T | np.ndarray:
-    """An array as it is; of a masked one its numbers, NaN where masked, in an array of its own.
+    """Return an array as it is; a masked one as a new array with NaN where it is masked.
 
     Notes
     -----
-    **Privacy.** Compiled functions stop at a masked array, and it is one because of a single record. Of a
-    type without NaN (whole numbers, truth values) what stands under the mask counts: a record's own value.
+    **Privacy.** Compiled functions stop at a masked array, and a single record can make an array masked. For
+    types without NaN (whole numbers, truth values) the value under the mask is used: the record's own.
     """
     if not isinstance(value, np.ma.MaskedArray):
         return value
@@ -207,13 +207,13 @@ def unmasked[T](value: T) -> T | np.ndarray:
 
 
 def columns_of[Key](shapes: Mapping[Key, tuple[int, ...]]) -> dict[Key, slice]:
-    """Where numbers of these shapes are in a flat vector, one after the other."""
+    """Return the parts of a flat vector that arrays of these shapes take, one after the other."""
     stops = np.cumsum([0, *(math.prod(shape) for shape in shapes.values())]).tolist()
     return {key: slice(*ends) for key, ends in zip(shapes, pairwise(stops), strict=True)}
 
 
 def slices(vector: TensorVariable, shapes: Mapping[Variable, tuple[int, ...]]) -> dict[Variable, Variable]:
-    """Variables of these shapes as consecutive parts of a flat vector."""
+    """Return variables of these shapes as consecutive parts of a flat vector."""
     parts: dict[Variable, Variable] = {}
     for variable, place in columns_of(shapes).items():
         shape = shapes[variable]
@@ -223,12 +223,12 @@ def slices(vector: TensorVariable, shapes: Mapping[Variable, tuple[int, ...]]) -
 
 
 def axes_of_length(leaf: Variable, n: int) -> list[int]:
-    """Axes of a data leaf that have length `n`."""
+    """Return the axes of a data leaf that have length `n`."""
     return [axis for axis, size in enumerate(np.shape(leaf_value(leaf))) if size == n]
 
 
 def _of_any_number(node: Apply, n: int) -> Apply:
-    """A node as it is; a scan without the shapes that its step assumes, of arrays along `n` records."""
+    """Return a node; a scan is rebuilt so that its step's types do not have the length `n` of records."""
     if not isinstance(node.op, Scan):
         return node
     inner = node.op.fgraph.unfreeze()
@@ -241,7 +241,7 @@ def _of_any_number(node: Apply, n: int) -> Apply:
     memo: dict[Variable, Variable] = dict(zip(inner.inputs, inputs, strict=True))
     for step in inner.toposort():
         given = [memo.get(v, v) for v in step.inputs]
-        same = isinstance(step.op, SpecifyShape)  # of a state, to have it as long as it was at first
+        same = isinstance(step.op, SpecifyShape)  # asserts that a state keeps its length: dropped
         memo.update(zip(step.outputs, given if same else rebuilt(step, given), strict=False))
     outputs = [memo.get(v, v) for v in inner.outputs]
     beside = ("mode", "truncate_gradient", "name", "profile", "allow_gc", "strict")
@@ -250,7 +250,7 @@ def _of_any_number(node: Apply, n: int) -> Apply:
 
 
 class _Sizes:
-    """Rewrites the size inputs of shape-making Ops: wherever it says `n`, say `size` instead."""
+    """Rewrites size inputs of Ops that make shapes: `n` is replaced by `size`."""
 
     def __init__(self, n: int, size: Variable, values: Mapping[Variable, Variable]):
         self.n, self.size, self.values = n, size, values
@@ -275,7 +275,7 @@ class _Sizes:
                 return self.size
             return pt.stack([self.size if v == self.n else pt.constant(int(v)) for v in value])
         if isinstance(node.op, Shape | Shape_i):
-            return var  # of a tensor that keeps its own size; one that is subset is in `values`
+            return var  # the length of a tensor that is not subset; of others, the tensor is in `values`
         inputs = [self(i) for i in node.inputs]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             return var
@@ -285,14 +285,14 @@ class _Sizes:
 def replace_records(
     outputs: Sequence[Variable], replacements: Mapping[Variable, Variable], n: int, size: Variable
 ) -> list[Variable]:
-    """Rebuild the graph on other record roots, with `size` records where it said `n`.
+    """Rebuild graphs on other record roots, with `size` records instead of `n`.
 
     Parameters
     ----------
     outputs : sequence of Variable
         Flattened (see `flatten`) per-record terms, records on the first axis.
     replacements : mapping of Variable to Variable
-        For each data leaf that holds one entry a record: a variable with the entries of `size` records.
+        For each data leaf with one entry a record: a variable with the entries of `size` records.
     n : int
         Number of records of `outputs`.
     size : Variable
@@ -317,7 +317,7 @@ def replace_records(
 def symbolic_rows(
     terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[Mapping[Variable, Variable], Variable]:
-    """Rows of as many records as one likes: a variable for each record root, and rows to differentiate."""
+    """Return rows of any number of records: a variable for each record root, and the rows as their function."""
     stand_ins: dict[Variable, Variable] = {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()
@@ -327,6 +327,6 @@ def symbolic_rows(
 
 
 def rows(terms: Sequence[Variable]) -> Variable:
-    """One log-likelihood a record, as PyMC wrote it: all terms, summed over all axes but their first."""
+    """Return one log-likelihood a record: the sum of all terms over all axes but their first."""
     summed = [t if t.type.ndim == 1 else t.sum(axis=tuple(range(1, t.type.ndim))) for t in terms]
     return pt.add(*summed) if len(summed) > 1 else summed[0]

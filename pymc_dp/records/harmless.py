@@ -1,8 +1,8 @@
-"""Parameters of random variables for which a draw neither raises nor takes for ever.
+"""Parameters with which random variables can be drawn: no sampler raises or loops for ever.
 
-One record's parameters must not stop the draws of all: that would be a function of its values. Samplers
-raise, or loop without end, where a parameter is NaN, negative or huge. The parameters of such an entry are
-replaced before the draw, and what is drawn there is not used.
+Samplers raise, or loop without end, where a parameter is NaN, negative or huge; one record's parameters would
+then stop the draws of all records, which would reveal something of its values. The parameters of such an
+entry are replaced before the draw, and what is drawn there is not used.
 """
 
 import itertools
@@ -20,36 +20,38 @@ from pytensor.tensor.variable import TensorVariable
 
 
 class Range(NamedTuple):
-    """Values of a parameter for which draws work, ends included, and one of them."""
+    """A closed interval of a parameter's values for which draws work, and a safe value within it."""
 
     low: float
     high: float
     safe: float
 
 
-# So far from the largest number in double precision, 1.8e308, that products of three do not overflow.
-_FAR = 1e100
-# Counts are drawn in 64-bit integers: their means stay this far, by a factor of 9000, from the largest.
-_MEAN = 1e15
-_REAL = Range(-_FAR, _FAR, 0.0)
-_SCALE = Range(0.0, _FAR, 1.0)
-_POSITIVE = Range(1 / _FAR, _FAR, 1.0)
-#: Densities that are no distributions: nothing is drawn from them.
+# Largest real parameter: products of three of these do not overflow double precision (1.8e308).
+_LARGEST = 1e100
+# Largest mean of a count: below the largest 64-bit integer, in which counts are drawn, by a factor of 9000.
+_LARGEST_MEAN = 1e15
+_REAL = Range(-_LARGEST, _LARGEST, 0.0)
+_SCALE = Range(0.0, _LARGEST, 1.0)
+_POSITIVE = Range(1 / _LARGEST, _LARGEST, 1.0)
+#: Improper densities, from which nothing can be drawn.
 IMPROPER = continuous.FlatRV, continuous.HalfFlatRV
-# Gamma variables of small shape underflow to 0, with probability exp(-708 shape), and then what is divided by
-# them raises: for this shape that is 2e-31; over a scale of 1e30, 1e-27. Student t has half its degrees of
-# freedom as the shape.
-_DIVISOR, _OVER = Range(0.1, _FAR, 1.0), Range(1e-30, 1e30, 1.0)
-# Beta variables of small shapes are tried again and again, some 1 / shape times.
-_TRIED = Range(1e-3, _FAR, 1.0)
+# Shape of a gamma variable by which something is divided. With a small shape the variable underflows to 0,
+# with probability exp(-708 shape), and the division raises: for the least shape here the probability is 2e-31
+# (with a scale of 1e30, 1e-27). For Student's t the shape is half the degrees of freedom.
+_DIVISOR = Range(0.1, _LARGEST, 1.0)
+# Scale of an inverse gamma variable, which is divided by such a gamma variable.
+_NUMERATOR = Range(1e-30, 1e30, 1.0)
+# Shapes of beta variables: the sampler rejects about 1 / shape times.
+_BETA_SHAPE = Range(1e-3, _LARGEST, 1.0)
 _PROBABILITY = Range(0.0, 1.0, 0.5)
-_CHANCE = Range(1 / _MEAN, 1.0, 0.5)
+_CHANCE = Range(1 / _LARGEST_MEAN, 1.0, 0.5)
 _TRIALS = Range(0, 2**31 - 1, 1)
 
 RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
     basic.TriangularRV: (_REAL, _REAL._replace(safe=0.5), _REAL._replace(safe=1.0)),
-    basic.BetaRV: (_TRIED, _TRIED),
+    basic.BetaRV: (_BETA_SHAPE, _BETA_SHAPE),
     basic.NormalRV: (_REAL, _SCALE),
     basic.HalfNormalRV: (_REAL, _SCALE),
     basic.LogNormalRV: (_REAL, _SCALE),
@@ -60,22 +62,22 @@ RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     basic.WeibullRV: (_POSITIVE,),
     basic.LogisticRV: (_REAL, _SCALE),
     basic.VonMisesRV: (_REAL, _SCALE),
-    basic.PoissonRV: (Range(0.0, _MEAN, 1.0),),
+    basic.PoissonRV: (Range(0.0, _LARGEST_MEAN, 1.0),),
     basic.GeometricRV: (_CHANCE,),
     basic.HyperGeometricRV: (Range(0, 10**9 - 1, 1),) * 3,
     basic.CauchyRV: (_REAL, _SCALE),
     basic.HalfCauchyRV: (_REAL, _SCALE),
-    basic.InvGammaRV: (_DIVISOR, _OVER),
+    basic.InvGammaRV: (_DIVISOR, _NUMERATOR),
     basic.WaldRV: (_POSITIVE, _POSITIVE),
     basic.StudentTRV: (_DIVISOR._replace(low=0.2), _REAL, _SCALE),
     basic.BernoulliRV: (_PROBABILITY,),
     basic.LaplaceRV: (_REAL, _SCALE),
     basic.BinomialRV: (_TRIALS, _PROBABILITY),
     basic.NegBinomialRV: (_POSITIVE, _CHANCE),
-    basic.BetaBinomialRV: (_TRIALS, _TRIED, _TRIED),
+    basic.BetaBinomialRV: (_TRIALS, _BETA_SHAPE, _BETA_SHAPE),
     basic.MultinomialRV: (_TRIALS, _PROBABILITY),
     basic.CategoricalRV: (_PROBABILITY,),
-    basic.DirichletRV: (_TRIED,),
+    basic.DirichletRV: (_BETA_SHAPE,),
     basic.MvNormalRV: (_REAL, _REAL),
     continuous.WaldRV: (_POSITIVE, _POSITIVE, _REAL),
     continuous.SkewNormalRV: (_REAL, _SCALE, _REAL),
@@ -96,16 +98,19 @@ def _ordered(*values: Variable) -> Variable:
 
 
 def _mean_of_counts(n: TensorVariable, p: TensorVariable) -> Variable:
-    """The rate of a negative binomial is gamma: it is within 100 (mean + scale) but for ``exp(-100)``."""
-    return pt.le((n + 1) * (1 - p) / p, _MEAN / 100)
+    """Return whether counts fit: a negative binomial's rate is gamma distributed.
+
+    The rate is below 100 (mean + scale) except with probability ``exp(-100)``.
+    """
+    return pt.le((n + 1) * (1 - p) / p, _LARGEST_MEAN / 100)
 
 
 def _adds_up(*parameters: Variable) -> Variable:
-    # So near to 1 probabilities are divided by their sum.
+    # Probabilities whose sum is this near to 1 are divided by it before the draw.
     return pt.le(pt.abs(parameters[-1].sum(axis=-1) - 1), 1e-6)
 
 
-#: What parameters have to do with each other.
+#: Conditions on several parameters together.
 TOGETHER: dict[type[RandomVariable], Callable[..., Variable]] = {
     basic.UniformRV: _ordered,
     basic.TriangularRV: lambda left, mode, right: _ordered(left, mode, right) & pt.lt(left, right),
@@ -123,7 +128,7 @@ TOGETHER: dict[type[RandomVariable], Callable[..., Variable]] = {
 def harmless(
     op: RandomVariable, parameters: Sequence[Variable]
 ) -> tuple[list[Variable], Variable, RandomVariable]:
-    """Parameters to draw with.
+    """Return parameters with which a random variable can be drawn.
 
     Parameters
     ----------
@@ -133,12 +138,12 @@ def harmless(
     Returns
     -------
     parameters : list of Variable
-        The same where they are fit, others where they are not.
+        The given parameters where these can be drawn with, safe values elsewhere.
     fit : Variable
-        Where they are: booleans, one for each draw but for those of the same parameters.
+        Where they can: booleans, in the parameters' batch shape.
     op : RandomVariable
-        The same, or what draws one entry at a time and gives NaN where that fails: of a random variable whose
-        demands are not known, or written by the user.
+        The given one. For a random variable whose requirements are not known, such as a user's: one that
+        draws entry by entry and gives NaN where that fails.
     """
     kind = next((c for c in type(op).__mro__ if c in RANGES), None)
     ranges = [_REAL] * len(parameters) if kind is None else RANGES[kind]
@@ -153,7 +158,7 @@ def harmless(
 
 
 def _within(parameter: Variable, r: Range, core: int) -> Variable:
-    """Of all entries of a draw's parameter; false for NaN as well."""
+    """Compute whether all entries of a draw's parameter are in the range; false for NaN."""
     low, high = (pt.constant(end, dtype="float64") for end in (r.low, r.high))
     inside = pt.ge(parameter, low) & pt.le(parameter, high)
     return inside.all(axis=tuple(range(-core, 0))) if core else inside
@@ -171,15 +176,15 @@ def _switched(
 
 
 class EntryByEntry(RandomVariable):
-    """Draws one entry at a time with another random variable's code, each from its own parameters alone.
+    """Random variable that draws entry by entry with another one's code, each from its own parameters alone.
 
-    Where that code raises, the draw is NaN, or the smallest whole number.
+    Where that code raises, the draw is NaN, or the smallest integer.
 
     Parameters
     ----------
     drawn : RandomVariable
     inplace : bool
-        As for others; PyTensor makes one that is from one that is not.
+        As for other random variables; PyTensor sets it in a rewrite.
     """
 
     __props__ = ("drawn", "inplace")  # type: ignore[assignment]
@@ -194,7 +199,7 @@ class EntryByEntry(RandomVariable):
         return self.drawn._supp_shape_from_params(dist_params, param_shapes)
 
     def rng_fn(self, rng: np.random.Generator, *args: np.ndarray) -> np.ndarray:
-        """Draw them all."""
+        """Draw all entries."""
         *parameters, size = args
         cores = self.drawn.ndims_params
         shapes = [np.shape(p)[: np.ndim(p) - core] for p, core in zip(parameters, cores, strict=True)]
@@ -212,17 +217,17 @@ class EntryByEntry(RandomVariable):
     def _one(self, rng: np.random.Generator, parameters: list[np.ndarray]) -> np.ndarray | None:
         try:
             return np.asarray(self.drawn.rng_fn(rng, *parameters, None), dtype=self.dtype)
-        except Exception:  # of one record: it has no twins
+        except Exception:  # it is about one record, which then has no twins
             return None
 
 
 def missing(dtype: str) -> float | int:
-    """What stands for a draw that could not be made: NaN, or the smallest whole number."""
+    """Return the value that stands for a draw that could not be made: NaN, or the smallest integer."""
     return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
 
 
 def present(draws: Variable) -> Variable:
-    """Where draws were made: see `missing`."""
+    """Compute where draws were made: see `missing`."""
     dtype = draws.type.dtype
     if dtype.startswith("float"):
         return pt.invert(pt.isnan(draws))

@@ -40,12 +40,12 @@ class RecordModel(Scored):
     compile_kwargs : dict, optional
         ``{"mode": ...}``, as in `pm.sample`: a plain mode, see `pymc_dp.records.gate`.
     verify : bool
-        Whether rows are looked at a second time, by numbers (`records.verification`); without it no value of
-        a record is read here.
+        Whether the result of typing is checked numerically (`records.verification`); without it no value of a
+        record is read here.
 
     integrate : bool
         Whether effects with an entry for each person are integrated within that person's likelihood: see
-        `records.effects`. Rows then know the effect, and whole likelihoods are the `twins`' alone.
+        `records.effects`. Rows are then given the effect, and only `twins` computes integrated likelihoods.
     **settings
         `exclude_deterministics`, `public`, `trusted_ops`, `neighboring_relation`: see
         `pymc_dp.records.reader.read`.
@@ -55,7 +55,7 @@ class RecordModel(Scored):
     n : int
         Number of privacy units.
     effects : list of str
-        Names of what is integrated.
+        Names of the effects that are integrated.
     n_rows : int
         Number of rows.
     d : int
@@ -65,7 +65,7 @@ class RecordModel(Scored):
     reading : Reading
         What was decided from the graph.
     tables : list of RecordModel
-        This one: see `records.several_tables`.
+        This one alone: see `records.several_tables`.
     withheld_dims : list of str
         Dimensions of records or units: their coordinates may identify persons.
     released_variables : list of str
@@ -134,7 +134,7 @@ class RecordModel(Scored):
 
     @property
     def lengths(self) -> set[int]:
-        """Numbers of rows and of privacy units: nothing that is published is as long."""
+        """Numbers of rows and of privacy units; no array of such a length is published."""
         return {self.n_rows, self.n}
 
     # the data

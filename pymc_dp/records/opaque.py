@@ -1,4 +1,4 @@
-"""A model whose arrays of records nothing can look into: what is derived from it depends on shapes alone."""
+"""A copy of a model in which PyMC and PyTensor cannot read arrays of records, only their shapes and types."""
 
 from collections.abc import Collection, Sequence
 from contextlib import AbstractContextManager
@@ -38,8 +38,9 @@ from pymc_dp.records.sparse_rows import without_sparse_products
 class OpaqueModel:
     """The graphs of a model, cloned, with constants that hold records behind shared variables.
 
-    PyMC derives log-densities, and PyTensor simplifies them, by looking at constants: zeros are folded away,
-    ones become indices. Of a shared variable they know the type. Nothing is copied, but for sparse matrices.
+    PyMC and PyTensor read the entries of constants when they derive and simplify log-densities: zeros are
+    folded away, ones become indices. Of a shared variable they know only the type. Data are not copied,
+    except for sparse matrices.
 
     Parameters
     ----------
@@ -49,22 +50,22 @@ class OpaqueModel:
     observed : collection of str, optional
         Observed variables whose rows are the records. Default: all.
     number : int, optional
-        How many records there are, where that is private.
+        Number of records, where that is private.
     lengths : collection of int
         Lengths of dimensions that are private.
 
     Attributes
     ----------
     original : dict of Variable to Variable
-        From what is read here to the model's own leaf.
+        From the leaves of the clones to the model's own leaves.
     rvs : dict of Variable to Variable
         From the model's random variables to their clones.
     values : dict of Variable to Variable
-        Of each clone.
+        From each clone to its value variable, or to the observed values.
     number : int or None
-        Of records, where it is private.
+        Number of records, where that is private.
     brought : list of Constant
-        Arrays that functions of users bring along, into what is derived.
+        Arrays that functions of users have put into derived graphs.
     """
 
     def __init__(
@@ -87,7 +88,7 @@ class OpaqueModel:
         if any(isinstance(leaf.type, SparseTensorType) for leaf in private):
             graphs, entries = without_sparse_products(graphs, private)
             self.original |= entries
-        # All that reads a constant is made anew: a shape may have been known by its numbers.
+        # All nodes that read a constant are rebuilt: a static shape may depend on the constant's entries.
         clones = iter(rewritten(graphs, self._whatever_number_of_records, dict(hidden)))
         self.rvs = {rv: next(clones) for rv in model.basic_RVs}
         self.deterministics = {d.name: next(clones) for d in model.deterministics}
@@ -106,11 +107,11 @@ class OpaqueModel:
         self._known += self.initial_values.values()
 
     def _is_known(self, leaf: Variable) -> bool:
-        """Whether a graph can know an array by its numbers, or the private number of records by its type."""
+        """Return whether graphs can use an array's entries, or its type has the private number of records."""
         return isinstance(leaf, Constant) or (self.number is not None and self.number in known_shape(leaf))
 
     def _is_free(self, node: Apply) -> bool:
-        """Whether a node makes a free variable, of which `Reading` asks whether it is as long as records."""
+        """Return whether a node makes a free variable, whose length is checked elsewhere (`reader`)."""
         return any(out in self._model.free_RVs for out in node.outputs)
 
     @property
@@ -124,11 +125,11 @@ class OpaqueModel:
         return {rv.name: self.rvs[rv] for rv in self._model.free_RVs}
 
     def given(self, rv: Variable) -> list[Variable]:
-        """What a random variable is made from, with its components, which the model does not declare.
+        """Return the inputs of a random variable, and of its components, which the model does not declare.
 
-        Observed variables by their values, without random streams; of an observed variable without the checks
-        that PyMC puts into a density which a model computes itself (`pymc.logp`): they are an ``all()`` over
-        rows, and go from its own density as well.
+        Observed variables are replaced by their values, and random streams are left out. For an observed
+        variable, checks are removed that PyMC puts into a density which the model itself computes
+        (`pymc.logp`): they are an ``all()`` over rows, and are removed from its own density as well.
         """
         parts = [rv, *self._components(rv)]
         inputs = [v for part in parts for v in part.owner.inputs if isinstance(v.type, HasShape)]
@@ -136,27 +137,27 @@ class OpaqueModel:
         return rewritten(found, _without_check) if rv in self.observed.values() else found
 
     def number_stays_in(self, rv: Variable) -> bool:
-        """Whether a component's type has the private number of records, as that is within its own graph."""
+        """Return whether a component's type has the private number of records, as its inner graph has it."""
         shapes = (known_shape(v) for v in self._components(rv))
         return self.number is not None and any(self.number in shape for shape in shapes)
 
     def _components(self, rv: Variable) -> list[Variable]:
-        """Random variables that one is made from, and that the model does not declare."""
+        """Return the random variables that one is made from, and that the model does not declare."""
         declared = set(self.rvs.values())
         return [v for v in self.random(rv.owner.inputs) if v not in declared]
 
     def random(self, outputs: Sequence[Variable]) -> list[Variable]:
-        """Random variables that graphs are made from."""
+        """Return the random variables in graphs."""
         nodes = [v.owner for v in ancestors(list(outputs)) if v.owner is not None]
         return [out for node in nodes if isinstance(node.op, MeasurableOp) for out in node.outputs]
 
     def log_densities(self) -> dict[str, Variable]:
-        """Elementwise log-densities of all random variables, Jacobians included, by name.
+        """Derive elementwise log-densities of all random variables, Jacobians included, by name.
 
         Raises
         ------
         ModelRefusedError
-            One has none.
+            A random variable has no log-density.
         """
         try:
             terms = self._log_densities(len(self.rvs))
@@ -165,7 +166,7 @@ class OpaqueModel:
         return {rv.name: term for rv, term in zip(self.rvs, terms, strict=True)}
 
     def _log_densities(self, count: int) -> list[Variable]:
-        """Of the first random variables, which depend on none of the others."""
+        """Derive those of the first `count` random variables, which depend on none of the others."""
         rvs = list(self.rvs.values())[:count]
         with self.noting():
             return transformed_conditional_logp(
@@ -176,7 +177,7 @@ class OpaqueModel:
             )
 
     def noting(self, *known: Variable) -> AbstractContextManager[None]:
-        """Note in `brought` what functions of users bring along in a block."""
+        """Return a context in which arrays from functions of users are noted in `brought`."""
         return noting(self.brought, [*self._known, *known])
 
     def _without_density(self, kind: str) -> ModelRefusedError:
@@ -185,7 +186,7 @@ class OpaqueModel:
         for count, rv in enumerate(self.rvs, start=1):
             try:
                 self._log_densities(count)
-            except Exception:  # what went wrong is `kind`; here it is asked where
+            except Exception:  # `kind` has what went wrong; this is to find out where
                 role = "observed variable" if rv in self._model.observed_RVs else "the prior of"
                 name = f"{role} {rv.name!r}"
                 break
@@ -212,7 +213,7 @@ class OpaqueModel:
         return list(clone_replace(list(graphs), values, rebuild_strict=False)) if values else list(graphs)
 
     def start(self) -> list[Variable]:
-        """Initial values of the free variables, transformed: those given, or support points.
+        """Return transformed initial values of the free variables: those given, or support points.
 
         Raises
         ------
@@ -224,7 +225,7 @@ class OpaqueModel:
             self.rvs[rv]: self.initial_values.get(rv, self._model.rvs_to_initial_values.get(rv))
             for rv in self._model.free_RVs
         }
-        # Numbers are the user's word, and no function brought them along.
+        # Initial values that are numbers were given by the user, not by a function of the model.
         given = {rv: pt.as_tensor(value) if np.ndim(value) else value for rv, value in given.items()}
         with self.noting(*(value for value in given.values() if isinstance(value, Variable))):
             try:
@@ -239,7 +240,7 @@ class OpaqueModel:
                 raise refuse_start("the model", why) from None
 
     def _whatever_number_of_records(self, node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
-        """Write a private number of records as a length of an array of them where PyMC wrote it as a size."""
+        """Replace a private number of records, where PyMC wrote it as a size, by the length of an array."""
         sized = isinstance(node.op, RNGConsumerOp) and not self._is_free(node)
         if self.number is None or self._records is None or not sized:
             return self._whatever_numbers(node, inputs)
@@ -247,15 +248,15 @@ class OpaqueModel:
         return self._whatever_numbers(node, new) or (None if new == inputs else rebuilt(node, new))
 
     def _whatever_numbers(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
-        """Undo what PyMC does when a model is written because of the numbers that a constant array has.
+        """Undo what PyMC did because of the entries of a constant array when the model was written.
 
-        It leaves out bounds of censoring that are infinite everywhere: here none is left out.
+        It leaves out censoring bounds that are infinite everywhere: here no bound is left out.
 
         Raises
         ------
         ModelRefusedError
-            It decided of which type outcomes are, or may have divided rows of probabilities by their sums; or
-            a shape within a distribution is known by the numbers of an array.
+            The entries may have decided the type of outcomes, whether rows of probabilities were divided by
+            their sums, or a shape within a distribution.
         """
         if isinstance(node.op, CategoricalRV | MultinomialRV):
             constant = any(isinstance(self.original.get(v), Constant) for v in ancestors(inputs[-1:]))
@@ -273,7 +274,7 @@ class OpaqueModel:
         return [CensoredRV(inputs=inner, outputs=[pt.clip(distribution, *bounds)])(*inputs)]
 
     def _whatever_shapes(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
-        """Look into an operation with a graph of its own, which has the shapes of what it was made of."""
+        """Rebuild an operation with an inner graph, whose types have the shapes of its original inputs."""
         if not isinstance(node.op, OpFromGraph) or isinstance(node.op, SymbolicOp):
             return None
         return with_other_types(node, inputs, self.number, self._whatever_numbers)
@@ -284,7 +285,7 @@ def _without_check(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | 
 
 
 def graphs_of(model: pm.Model) -> list[Variable]:
-    """All that a model declares, in a fixed order."""
+    """Return all graphs that a model declares, in a fixed order."""
     return [
         *model.basic_RVs,
         *model.deterministics,
@@ -300,9 +301,9 @@ def _given_initial_values(model: pm.Model) -> dict[Variable, Variable]:
 
 
 def behind_shared(leaf: Variable, number: int | None = None) -> Variable:
-    """The array of a leaf behind a shared variable of its own, not copied unless it is masked.
+    """Put the array of a leaf into a new shared variable; it is not copied unless it is masked.
 
-    No axis of the type is of length `number`.
+    The type does not have the length of axes of length `number`.
     """
     value = storage(leaf)[0]
     if isinstance(leaf.type, SparseTensorType):

@@ -44,7 +44,7 @@ class Scored(Points):
 
 
 def outcome_like(rv: Variable, n_rows: int, recorded: Variable) -> TensorSharedVariable:
-    """Make a shared variable of an observed variable's type, to stand for outcomes; its values are not used."""
+    """Make a shared variable of an observed variable's type, to stand for outcomes; its values are unused."""
     # Lengths that are not in the type are taken from the array of the recorded values.
     leaves = [np.shape(graph.leaf_value(leaf)) for leaf in graph.data_leaves([recorded])]
     known = leaves[0] if len(leaves) == 1 and len(leaves[0]) == rv.type.ndim else rv.type.shape

@@ -80,7 +80,7 @@ def indexes(node: Apply) -> bool:
 
 
 def positions(node: Apply) -> list[Position]:
-    """Return the positions of a node that `indexes`, without ends of slices, which are always cut to range."""
+    """Return the positions of a node that `indexes`, without the ends of slices, which are cut to range."""
     return [Position(*found) for found in _arrays(node) if node.inputs[found[0]].type.dtype != "bool"]
 
 

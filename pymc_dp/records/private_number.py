@@ -1,6 +1,7 @@
-"""The number of records where it is private: no type of a variable has it, and no size of a distribution.
+"""A private number of records is removed from the types of variables and from the sizes of distributions.
 
-PyTensor takes a length that a type has for a number, and what is computed of it is simplified away.
+PyTensor treats a length in a type as a constant, and simplifies what is computed from it: the graph would no
+longer show what depends on the number of records.
 """
 
 import copy
@@ -21,7 +22,7 @@ from pymc_dp.records.row_types.ops import known_shape
 
 
 def find_number(hidden: Mapping[Variable, Variable], number: int) -> Variable | None:
-    """How many records there are, as a graph: the length of an array that has an axis of them."""
+    """Return the number of records as a graph: the length of an array with an axis of records."""
     for leaf, new in hidden.items():
         shape = np.shape(leaf_value(leaf))
         if number in shape:
@@ -30,7 +31,7 @@ def find_number(hidden: Mapping[Variable, Variable], number: int) -> Variable | 
 
 
 def size_of_records(node: Apply, inputs: Sequence[Variable], number: int, graph: Variable) -> list[Variable]:
-    """Inputs of a random variable, with a graph in the place of that number in its size."""
+    """Return the inputs of a random variable, with a graph in the place of `number` in its size."""
     sizes = [node.op.size_param(node)] if isinstance(node.op, RandomVariable) else [_size_of(node)]
     found = list(inputs)
     for k, old in enumerate(node.inputs):
@@ -43,20 +44,20 @@ def size_of_records(node: Apply, inputs: Sequence[Variable], number: int, graph:
 
 
 def _has(constant: Constant, number: int) -> bool:
-    """Whether a number, or one of a vector of them, is that."""
+    """Return whether a constant, a whole number or a vector of them, has that number."""
     data = np.asarray(constant.data)
     return data.dtype.kind in "iu" and data.ndim < 2 and number in data
 
 
 def _with_length(data: np.ndarray, number: int, graph: Variable) -> Variable:
-    """A vector of lengths, or one, with a graph in the place of a number."""
+    """Rebuild a length, or a vector of lengths, with a graph in the place of a number."""
     read = [graph if length == number else pt.constant(length) for length in np.ravel(data)]
     lengths = [pt.cast(length, "int64") for length in read]
     return pt.stack(lengths) if np.ndim(data) else lengths[0]
 
 
 def _size_of(node: Apply) -> Variable | None:
-    """Size of a distribution that is made of others, if it has one."""
+    """Return the size input of a distribution that is made of others, if it has one."""
     op: Any = node.op
     return op.size_param(node) if getattr(op, "extended_signature", None) else None
 
@@ -64,14 +65,14 @@ def _size_of(node: Apply) -> Variable | None:
 def with_other_types(
     node: Apply, inputs: Sequence[Variable], number: int | None, change: Change
 ) -> list[Variable] | None:
-    """Outputs of an operation with a graph of its own, of whose inputs some lengths are not known any more.
+    """Rebuild an operation with an inner graph for inputs some of whose lengths are no longer known.
 
     Parameters
     ----------
     number : int or None
-        How many records there are, where that is private.
+        Number of records, where that is private.
     change : callable
-        What stands in the place of nodes within, as for `rewritten`.
+        Replaces nodes of the inner graph, as for `rewritten`.
 
     Returns
     -------
@@ -81,7 +82,7 @@ def with_other_types(
     Raises
     ------
     ModelRefusedError
-        Of a distribution, lengths that the numbers of an array decided.
+        The operation is a distribution, and the entries of an array decided one of its lengths.
     """
     lost = {length for each in zip(inputs, node.inputs, strict=True) for length in _lost_lengths(*each)}
     stays = any(number is not None and number in known_shape(out) for out in node.outputs)
@@ -101,6 +102,6 @@ def with_other_types(
 
 
 def _lost_lengths(new: Variable, old: Variable) -> list[int]:
-    """Lengths that the type of a variable has, and that of another one has not."""
+    """Return the lengths that the type of `old` has, and that of `new` does not."""
     lengths = zip(known_shape(new), known_shape(old), strict=False)
     return [before for now, before in lengths if before is not None and now != before]

@@ -18,8 +18,8 @@ from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dp.records.row_types import PUBLIC, RowType
 
-# Entrywise Ops. Where only one input depends on parameters, a quadratic approximation in that input is as good
-# as one in the output.
+# Entrywise Ops. Where only one input depends on parameters, a quadratic approximation in that input is as
+# good as one in the output.
 _ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
 
 
@@ -122,7 +122,7 @@ class PublicNodes:
         return None
 
     def _on_its_scale(self, node: PublicNode) -> PublicNode:
-        """Replace a node that is positive by construction by its logarithm, as for a positive free variable."""
+        """Replace a node that is positive by construction by its logarithm, like a positive free variable."""
         if node.public in self._free or not self._is_positive(node.public):
             return node
         return node._replace(public=pt.log(node.public), logarithm=True)
@@ -143,7 +143,7 @@ class PublicNodes:
     def _has_quotient(self, variable: Variable) -> bool:
         """Return whether a variable is divided by a parameter.
 
-        Distributions convert parameters in this way, and log-likelihoods are far from quadratic in the result.
+        Distributions convert parameters in this way; log-likelihoods are far from quadratic in the result.
         """
         stack = [variable]
         while stack:

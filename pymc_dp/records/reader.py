@@ -1,7 +1,7 @@
-"""Reads a model, before anything is derived or compiled; see `reading` for what it finds.
+"""Reads a model: decides what is private, what may be released and what is refused; see `reading`.
 
-All of it is decided from the graph (`row_types`); no value of an array is looked at, only names, shapes and
-types.
+Everything is decided from the graph (`row_types`), before anything that reads records is compiled; no value
+of an array is looked at, only names, shapes and types.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -44,20 +44,20 @@ def read(
     ----------
     model : pymc.Model
     units : int, optional
-        Number of privacy units, if these are not the rows: each may have several, and how many rows there
-        are is private then, also where it is as many as units.
+        Number of privacy units, if units are not the rows. A unit may then have several rows, and the number
+        of rows is private, even if it equals the number of units.
     exclude_deterministics : collection of str
-        Deterministics that are not released though they read no record; those that do never are.
+        Deterministics that are not released although they read no record; those that do are never released.
     public : collection of str or array
-        Arrays, by label or as objects, that hold no record though their shape says so; free variables with
-        as many entries as records by coincidence.
+        Arrays, by label or as objects, that hold no record despite their shape; and free variables that have
+        as many entries as there are records by coincidence.
     trusted_ops : collection of str or type
         Ops without a rule that act on each record by itself.
     neighboring_relation : {"substitute", "add_remove"}
     observed : collection of str, optional
         Observed variables whose rows are the records: one table of several (`tables_of`). Default: all.
     refuse : callable, optional
-        Gets every refusal; by default the first is raised.
+        Called with every refusal; by default the first one is raised.
     effects : collection of str
         Observed variables that stand for effects of persons (`records.effects`).
 
@@ -93,9 +93,9 @@ class _Reader:
         self.units = self.n_rows if units is None else units
         other_tables = set() if observed is None else set(tables_of(model)) - {self.n_rows}
         self.data = Arrays(model, self.n_rows, self.units, public, other_tables)
-        # One person may have one row more.
+        # If a person may have several rows, replacing one changes the number of rows.
         of_rows = relation if units is None else "add_remove"
-        # Of dimensions, as long as there are records, or rows of persons, where that number is private.
+        # The numbers, of rows and of units, that are private: no length of a dimension may reveal them.
         private = {self.n_rows} if of_rows == "add_remove" else set()
         private |= {self.units} if relation == "add_remove" else set()
         number = self.n_rows if self.n_rows in private else None
@@ -115,7 +115,7 @@ class _Reader:
             checks.observed_term(name, densities[name].type.ndim, self.n_rows)
         factors = self.opaque.on_values(list(self.opaque.potentials.values()))
         potentials = dict(zip(self.opaque.potentials, factors, strict=True))
-        # Numbers that are given as initial values are the user's word.
+        # Constants in initial values were chosen by the user: only shared variables are looked at.
         shared = [v for v in graph.data_leaves(start) if isinstance(v, SharedVariable)]
         derived = [*densities.values(), *potentials.values(), *shared]
         if not self._same_always(derived):
@@ -151,7 +151,7 @@ class _Reader:
             for v in graph.data_leaves(graphs_of(model))
             if isinstance(v, SharedVariable) and isinstance(v.type, HasShape)  # numbers may be sizes
         ]
-        # After everything is typed: what is asked about is the model as it was written.
+        # After everything is typed; positions are checked in the model as it was written.
         shapes = {v: np.shape(found.start[v.name]) for v in model.value_vars if v.name in found.start}
         positions = [*found.terms, *found.log_priors]
         found.conditions += public_positions(positions, self.typing.types | sources, shapes)
@@ -161,9 +161,9 @@ class _Reader:
         return found
 
     def _derived(self) -> tuple[dict[str, Variable], list[Variable]]:
-        """Elementwise log-densities, and initial values.
+        """Derive elementwise log-densities, and initial values.
 
-        Where PyMC fails over what a function of the user's brought along, that is refused.
+        If PyMC fails, arrays that a function of the user's put into the graph are refused first.
         """
         try:
             return self.opaque.log_densities(), self.opaque.start()
@@ -173,9 +173,9 @@ class _Reader:
             raise
 
     def _given(self) -> bool:
-        """Type what random variables, Potentials and Deterministics are given, as the user wrote it.
+        """Type the inputs of random variables as the user wrote them.
 
-        Whether it is fit for a density to be derived from it.
+        Returns whether a density may be derived from them.
         """
         if not self._same_always(graphs_of(self.model)):
             return False
@@ -189,12 +189,12 @@ class _Reader:
         for rv, clone in self.opaque.rvs.items():
             observed = rv in self.model.observed_RVs
             if observed and rv.name not in self.opaque.observed:
-                continue  # of another table
+                continue  # it belongs to another table
             if self.opaque.number_stays_in(clone):
                 self.refuse(refusals.refuse_shape_by_numbers())
                 fit = False
             t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
-            # Of a free variable with an entry for each record it is said below.
+            # A free variable with an entry for each record is refused in `_start`.
             if (isinstance(t, Mixed) and not isinstance(t, ByPlace)) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
@@ -209,7 +209,7 @@ class _Reader:
         return not changing
 
     def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
-        """The first type that is not public, mixed ones first; random variables count as public here."""
+        """Return the first type that is not public, `Mixed` first; random variables count as public here."""
         typing = self.typing.again()
         random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
         typing(given, {**sources, **random})
@@ -218,7 +218,7 @@ class _Reader:
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
     def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
-        """A term with its axis of records first: numbers for each may have been put before it."""
+        """Move a term's axis of records to the front: other axes may be before it."""
         t = self.typing.of(term)
         if not isinstance(t, Rows) or t.axis == 0:
             return term
@@ -249,7 +249,7 @@ class _Reader:
             self.refuse(refusals.refuse_prior(name, why(t), kind))
 
     def _start(self, start: Sequence[Variable], sources: Mapping[Variable, RowType]) -> None:
-        """Initial values and support points are shown, and decide where a chain begins."""
+        """Refuse initial values and support points that read records: they are shown, and begin a chain."""
         typing = self.typing.again()
         typing(start, {**sources, **self.data.others(start)})
         private = {
@@ -273,9 +273,10 @@ class _Reader:
     def _is_latent(
         self, value: Variable, shape: tuple[int, ...], sources: Mapping[Variable, RowType]
     ) -> bool:
-        """Whether a free variable has an entry for each record or unit: beside its own, or looked up.
+        """Return whether a free variable has an entry for each record or unit.
 
-        One entry less counts as well, unless there are few: differences, or effects that add up to zero.
+        The entry stands beside its own record, or is looked up. One entry less counts as well, unless there
+        are few records: such variables are differences, or effects that sum to zero. So do multiples.
         """
         sizes = {self.n_rows, self.units}
         if value not in set(ancestors(self.found.terms)):
@@ -289,7 +290,7 @@ class _Reader:
                 return True
         rows = {v for v, t in self.typing.types.items() if isinstance(t, Rows)}
         counted = {size for size in sizes if size > FEW or size != self.n_rows}
-        many = self.units > FEW and self.units in shape  # few coefficients may be as many as persons
+        many = self.units > FEW and self.units in shape  # few coefficients may be as many by coincidence
         return bool(counted & set(shape)) and graph.looked_up(value, self.found.terms, rows, products=many)
 
     def _deterministics(self, sources: Mapping[Variable, RowType]) -> None:
@@ -314,7 +315,7 @@ class _Reader:
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:
-        """Dimensions of records, by what has them; and those that are as long, whatever has them."""
+        """Find dimensions of records: those of variables with a row a record, and all of the same length."""
         model, typing = self.model, self.typing.again()
         lengths = self.opaque.lengths
         typing(list(lengths.values()), sources)
@@ -324,7 +325,7 @@ class _Reader:
         axes = {self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
         axes |= dict.fromkeys(self.opaque.observed, 0)
         axes |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
-        # The number of rows is private where a unit has several.
+        # Dimensions as long as there are units; rows are found by their axes.
         sizes = {self.units, *self.data.other_tables}
         self.found.withheld_dims = dims_of_records(model, axes, lengths, sizes)
 
@@ -333,7 +334,7 @@ class _Reader:
 
 
 def why(t: RowType) -> str:
-    """In words: why a type is not public."""
+    """Describe why a type is not public."""
     if isinstance(t, Mixed):
         return t.why
     if isinstance(t, Rows):

@@ -1,4 +1,4 @@
-"""A model that was read: what is private, what may leave, what is refused."""
+"""The result of reading a model: what is private, what may be released, what is refused."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ from pymc_dp.records.row_types import PUBLIC, Rows, RowType, Typing
 
 
 class ReadingSettings(TypedDict, total=False):
-    """Arguments of the user's that decide how a model is read."""
+    """The user's arguments that decide how a model is read."""
 
     exclude_deterministics: Collection[str]
     public: Collection[object]
@@ -25,7 +25,7 @@ class ReadingSettings(TypedDict, total=False):
 
 
 class RecordSettings(ReadingSettings, total=False):
-    """... and how its records are: the same for all parts."""
+    """The same with settings of compilation; all parts of the records share them."""
 
     compile_kwargs: Mapping[str, object] | None
 
@@ -48,30 +48,37 @@ class VariableReading:
 
 @dataclass
 class Reading:
-    """A model that was read. Graphs are functions of value variables and of what holds the records.
+    """A model that was read. Graphs are functions of value variables and of the roots that hold the records.
 
     Attributes
     ----------
     n_rows : int
         Number of rows.
     data : Arrays
-        The model's, of this table and others.
+        Arrays of the model, of this table and others.
+    opaque : OpaqueModel
+    typing : Typing
     start : dict of str to ndarray
         PyMC's initial point, by value variable.
     terms : list of Variable
-        Of each observed variable: log-densities, records on the first axis, without checks.
+        Log-densities of each observed variable, records on the first axis, without checks.
     log_priors : list of Variable
-        Of free variables and Potentials; read no record.
+        Log-densities of free variables and Potentials; they read no record.
     conditions, stripped : list of Variable
-        Checks about parameters alone: where one is false there is no density; and checks that are left out.
+        Checks about parameters alone, which are kept: where one is false the density is zero; and checks that
+        are left out.
     roots : dict of Variable to int
-        What holds the records, shared variables, and their axis of records.
+        The arrays of records (shared variables), and their axis of records.
     watched : list of SharedVariable
-        Of the model: when one is set to another array, the model must be read again.
+        Shared variables of the model: if one is set to another array, the model must be read again.
     released, withheld_dims : list of str
+        Names of variables that may be released; names of dimensions that may not.
     left_out : dict of str to RowType
-        Deterministics that read rows, and how; they are not released.
+        Deterministics that read records, and their types; they are not released.
     arrays, variables : list
+        How each array and each variable is read.
+    trusted : list of str
+        Ops that the user vouched for and that the model uses.
     refusals : list of ModelRefusedError
         Empty unless `inspect` collects them.
     """
@@ -96,7 +103,7 @@ class Reading:
     refusals: list[ModelRefusedError] = field(default_factory=list)
 
     def integrated(self, effects: Collection[str]) -> "Reading":
-        """Say of observed variables that they stand for effects of persons; they hold no data."""
+        """Mark observed variables that stand for effects of persons; these hold no data."""
         said = {
             name: VariableReading(name, "integrated", "one entry a person; not released") for name in effects
         }
@@ -107,24 +114,24 @@ class Reading:
 
     @property
     def row_types(self) -> dict[Variable, RowType]:
-        """Types of what holds the records."""
+        """Types of the arrays of records."""
         return {leaf: Rows(axis) for leaf, axis in self.roots.items()}
 
     def reads_others(self, outputs: Sequence[Variable], known: Collection[Variable]) -> bool:
-        """Whether graphs read an array that may hold records and is none of those that are known."""
+        """Return whether graphs read an array that may hold records, other than those in `known`."""
         return any(leaf not in known and self.data.is_private(leaf) for leaf in graph.data_leaves(outputs))
 
     def are_rows(self, outputs: Sequence[Variable], others: Collection[Variable] = ()) -> bool:
-        """Whether graphs of the same arrays have one row a record, and read no other array of records.
+        """Return whether graphs have one row a record, and read no other arrays of records than this model.
 
-        Others hold records as well, on their first axis.
+        Variables in `others` hold records as well, on their first axis.
         """
         known = self.row_types | dict.fromkeys(others, Rows(0))
         types = self.typing.again()(outputs, known)
         return not self.reads_others(outputs, known) and all(types[v] == Rows(0) for v in outputs)
 
     def generative(self) -> tuple[list[Variable], list[Variable], dict[Variable, RowType]]:
-        """Observed and free random variables, and types of all that is between them."""
+        """Return observed and free random variables, and the types of the graph between them."""
         observed, free = list(self.opaque.observed.values()), list(self.opaque.free.values())
         sources: dict[Variable, RowType] = dict.fromkeys(free, PUBLIC)
         return observed, free, self.typing.again()(observed, sources | self.row_types)

@@ -47,7 +47,7 @@ from pymc_dp.records.row_types.index_rules import places_of
 
 
 class NotRewrittenError(PrivacyError, AssertionError):
-    """A graph was not made safe. An `AssertionError`, the only kind of error that PyTensor does not ignore."""
+    """A graph was not made safe; an `AssertionError`, the one kind of error that PyTensor does not ignore."""
 
 
 class Safe(GraphRewriter):

@@ -1,7 +1,8 @@
-"""Several sets of records in one model: an A/B test as two arrays, two groups of persons, two surveys.
+"""Several tables of records in one model: an A/B test as two arrays, two groups of persons, two surveys.
 
 Observed variables of one length are one table: a record is a row of all arrays of that length. Neighbouring
-data differ in one record of one of the tables; how many records each has is public where that is so of one.
+data differ in one record of one of the tables; the number of records of each table is public, as that of a
+single table is under the same relation.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -36,12 +37,13 @@ class Tables:
     Attributes
     ----------
     tables : list of RecordModel
-        One a table, each over all parameters, all with the same likelihood coordinates: sums over tables add.
+        One for each table, over all parameters and with the same likelihood coordinates, so that sums over
+        tables can be added.
     n : int
         Number of records of all tables together.
     d, reading, withheld_dims, neighboring_relation
-        As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. What one
-        table reads as rows is not released.
+        As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. Variables
+        that read the records of any table are not released.
 
     Raises
     ------
@@ -87,21 +89,21 @@ class Tables:
 
     @property
     def lengths(self) -> set[int]:
-        """Of all tables, and of all together: see `RecordModel.lengths`."""
+        """Numbers of rows and units of each table and of all together: see `RecordModel.lengths`."""
         return {self.n}.union(*(table.lengths for table in self.tables))
 
     @cached_property
     def coordinates(self) -> Coordinates:
-        """What the likelihood sees of the parameters, the same for all tables."""
+        """Likelihood coordinates, the same for all tables."""
         return self.tables[0].coordinates
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Flat unconstrained vector, shape (d,), of a PyMC point."""
+        """Convert a PyMC point to the flat unconstrained vector, shape (d,)."""
         return self.tables[0].ravel(point)
 
 
 class Records(Protocol):
-    """What a release reads of records: a `RecordModel`, `Tables`, or records elsewhere."""
+    """Interface of records for a release: a `RecordModel`, `Tables`, or records elsewhere."""
 
     _model: pm.Model
 
@@ -111,7 +113,7 @@ class Records(Protocol):
 
     @property
     def neighboring_relation(self) -> str:
-        """In which respect neighbours differ."""
+        """Neighbouring relation."""
 
     @property
     def unit_of_row(self) -> object:
@@ -119,15 +121,15 @@ class Records(Protocol):
 
     @property
     def tables(self) -> Sequence[RecordModel]:
-        """Records that are here; of records elsewhere, the model's that stands for theirs."""
+        """Records of this process; for records elsewhere, those of the model that stands for theirs."""
 
     @property
     def lengths(self) -> set[int]:
-        """Numbers of rows and of privacy units: nothing that is published is as long."""
+        """Numbers of rows and of privacy units; no array of such a length is published."""
 
     @property
     def reading(self) -> Reading:
-        """What was read of the model."""
+        """Result of reading the model."""
 
     @property
     def released_variables(self) -> Sequence[str]:
@@ -139,10 +141,10 @@ class Records(Protocol):
 
     @property
     def coordinates(self) -> Coordinates:
-        """What the likelihood sees of the parameters."""
+        """Likelihood coordinates."""
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Flat unconstrained vector of a PyMC point."""
+        """Convert a PyMC point to the flat unconstrained vector."""
 
 
 def read_records(
@@ -168,12 +170,12 @@ def read_records(
     """
     if len(tables_of(model)) == 1:
         return RecordModel(model, privacy_unit=privacy_unit, verify=verify, integrate=integrate, **settings)
-    # An effect of the rows of one table of several is refused.
+    # With several tables, effects of persons are refused.
     return Tables(model, privacy_unit=privacy_unit, verify=verify, **settings)
 
 
 class TablesTwins:
-    """Scores of the records of all tables, one table after the other, and of their twins.
+    """Scores of the records of all tables and of their twins, one table after the other.
 
     Parameters
     ----------
@@ -188,12 +190,12 @@ class TablesTwins:
     doubtful : dict of str to bool
         Of all tables.
     touched, rank : int
-        The most of any table: a record is in one.
+        The largest of any table: a record is in one table.
     lookups : list of ndarray of int, shape (G, q)
-        Coordinates of which a record touches those of one row or none, whichever table it is in: also one of
-        each table that no other reads.
+        Coordinates of which a record touches those of one row at most, whichever table it is in. Besides
+        look-ups these are coordinates that one table alone reads, a row for each table.
     sums : list of list of tuple
-        Of all tables.
+        Sums of all tables, as of `Twins`.
 
     Raises
     ------
@@ -202,7 +204,7 @@ class TablesTwins:
 
     Notes
     -----
-    **Privacy.** As of `Twins`: what is said of a record is a function of this record.
+    **Privacy.** As of `Twins`: a record's scores are a function of this record.
     """
 
     def __init__(self, records: RecordModel | Tables, known: bool = False):
@@ -223,31 +225,31 @@ class TablesTwins:
 
     @property
     def with_known_bounds(self) -> "TablesTwins":
-        """As of `Twins`."""
+        """The same with known bounds, as of `Twins`."""
         return TablesTwins(self._records, known=True)
 
     def count_unknown_bounds(self) -> int:
-        """As of `Twins`: a record is in one table."""
+        """Count the units with an unknown bound, as `Twins` does: a record is in one table."""
         return sum(twins.count_unknown_bounds() for twins in self._twins if twins.doubtful)
 
     @property
     def apart(self) -> Sequence["Twins | TablesTwins"]:
-        """As of `Twins`, where there is one table."""
+        """Twins without common coordinates, as of `Twins`; several tables are not taken apart."""
         return self._twins[0].apart if len(self._twins) == 1 else [self]
 
     def __call__(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
     ) -> Iterator[Callable[[], Chunk]]:
-        """Go through all records in chunks: see `Twins`. Units are numbered within their table."""
+        """Iterate over all records in chunks: see `Twins`. Units are numbered within their table."""
         for table in self._twins:
             yield from table(points, twins, random, each)
 
 
 def _touched_once(lookups: Sequence[Sequence[np.ndarray]], reads: Sequence[set[int]]) -> list[np.ndarray]:
-    """Sets of coordinates of which no record touches those of two rows.
+    """Return arrays of coordinates of which no record touches those of two rows.
 
-    Look-ups of one table of which the others read nothing, or that are their look-ups as well; and one
-    coordinate of each table that no other table reads.
+    These are look-ups of one table that the other tables have as well, or of which they read nothing; and
+    arrays with one coordinate for each table, which no other table reads.
     """
     known = [
         {tuple(map(tuple, rows.tolist())): set(rows.ravel().tolist()) for rows in seen} for seen in lookups
@@ -288,7 +290,7 @@ def check_tables(
 
 
 def _see_the_same(tables: list[RecordModel]) -> bool:
-    """Whether the likelihood coordinates that tables have of their own are the same function."""
+    """Return whether the likelihood coordinates that were found for each table are the same function."""
     first = tables[0]
     return all(
         equal_computations(

@@ -1,4 +1,4 @@
-"""What is computed from the rows: exact sums over all records, log-likelihoods of some; under a guard."""
+"""Exact sums over all records, and log-likelihoods of some; errors and warnings show nothing of a record."""
 
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -24,13 +24,13 @@ from pymc_dp.records.reading import Reading
 
 
 class _Filters:
-    """Python's filters of warnings: one list for all threads."""
+    """Suppression of warnings; Python has one list of filters for all threads."""
 
     def __init__(self) -> None:
         self._lock, self._inside, self._changed = Lock(), 0, ExitStack()
 
     def change(self) -> None:
-        """Show none, if nobody else has asked for it yet."""
+        """Suppress warnings; the first of several callers changes the filters."""
         with self._lock:
             if self._inside == 0:
                 self._changed.enter_context(warnings.catch_warnings())
@@ -38,7 +38,7 @@ class _Filters:
             self._inside += 1
 
     def put_back(self) -> None:
-        """As they were, if nobody else is left who asked."""
+        """End the suppression; the last of several callers restores the filters."""
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
@@ -50,13 +50,13 @@ _FILTERS = _Filters()
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Let no warning be shown, in any thread, and NumPy make none in this one.
+    """Suppress warnings in all threads, and those of NumPy in this one.
 
     Notes
     -----
-    **Privacy.** A warning would say that some record is NaN, overflows or is missing. Python has one list of
-    filters for all threads: were it changed and put back by each, one would show what another keeps back.
-    The first that comes changes it, and the last that goes puts it back.
+    **Privacy.** A warning would reveal that some record is NaN, overflows or is missing. Python has one list
+    of filters for all threads: if each thread changed and restored it, one would show what another
+    suppresses. Therefore the first thread that enters changes the list, and the last that leaves restores it.
     """
     _FILTERS.change()
     try:
@@ -69,16 +69,16 @@ def quiet() -> Iterator[None]:
 def guarded[R](
     function: Callable[..., R], *args: object, what: str = "The log-likelihood could not be evaluated"
 ) -> R:
-    """Call a function of private data.
+    """Call a function of private data without warnings, and hide the content of errors.
 
-    Warnings would say that some record is NaN, overflows or is missing; PyTensor's errors print inputs.
+    Warnings would reveal that some record is NaN, overflows or is missing; PyTensor's errors print inputs.
 
     Parameters
     ----------
     function : callable
     *args : object
     what : str
-        Begin of the message, should it fail.
+        Beginning of the message if the function fails.
 
     Raises
     ------
@@ -93,15 +93,15 @@ def guarded[R](
     raise PrivacyError(f"{what} ({name}). Nothing more is said: its inputs are private. {where}")
 
 
-# A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of at most GRID = 2**20. Sums of
-# up to 2**33 of these are exact in float64, in any order, so that one record moves the sum by at most what is
-# stated.
+# A clipped ratio is rounded to a multiple of clip_bound / GRID: an integer of absolute value at most GRID.
 GRID = float(2**20)
+# Most records: sums of this many such integers are exact in float64, in any order, so that one record moves
+# the sum by at most what `FullBatch` states.
 LARGEST_N = 2**33
 
 
 class SumOfRatios(NamedTuple):
-    """What one pass over the data gives. All of it is private.
+    """Results of one pass over the data. All of them are private.
 
     Attributes
     ----------
@@ -122,7 +122,7 @@ class SumOfRatios(NamedTuple):
 
 
 class FullBatch:
-    """Compiled function of a point and the stored rows of another.
+    """Sums of clipped log-likelihood ratios: compiled function of a point and of another point's rows.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ class FullBatch:
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
-        # Added outside: a loop that adds in the order that is written works on one record at a time.
+        # The sum is taken outside: a loop that adds in a fixed order could not be vectorised over records.
         outputs = [step, inside, rows, log_prior]
         return compiled([theta, old, scale], outputs, self._kwargs, private=[old, *self._roots])
 
@@ -190,12 +190,12 @@ class FullBatch:
         return SumOfRatios(float(steps.sum()), float(self.n - inside.sum()), rows, float(log_prior))
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Rows and log-prior at one point."""
+        """Compute rows and log-prior at one point."""
         _, _, rows, log_prior = guarded(self._function, theta, np.zeros(self.n), np.float64(1.0))
         return rows, float(log_prior)
 
     def rows(self, theta: np.ndarray) -> np.ndarray:
-        """Log-likelihood of each record, shape (n,), at `theta`."""
+        """Compute the log-likelihood of each record, shape (n,), at `theta`."""
         return self.at(theta)[0]
 
 
@@ -205,22 +205,22 @@ def compiled(
     compile_kwargs: Mapping[str, Any],
     private: Collection[Variable],
 ) -> Function:
-    """A function of inputs of the right type, not all of which are used; see `gate.compile_graph`."""
+    """Compile a graph; inputs must have the right type and may be unused. See `gate.compile_graph`."""
     return compile_graph(inputs, outputs, private=private, trust_input=True, **compile_kwargs)
 
 
 def compiled_rows(records: "Points", **kwargs: object) -> Function:
-    """Compile rows as a function of (theta, *roots), where the roots hold as many records as one likes."""
+    """Compile rows as a function of (theta, *roots), where the roots hold any number of records."""
     stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
-    # Stable in every mode; and canonical: a parameter with as many entries as there are records, by
-    # coincidence, is reshaped to the number of some records with them, which canonical graphs do without.
+    # Stabilised, so that rows are stable in every mode; and canonical: a parameter that by coincidence has as
+    # many entries as there are records would else be reshaped to the number of records in the call.
     (rows,) = cast(list[Variable], rewrite_graph([rows], include=("canonicalize", "stabilize"), clone=True))
     return compiled([records._theta, *given], rows, kwargs, private=given)
 
 
 def part_of(values: np.ndarray, rows: slice | np.ndarray, axis: int) -> np.ndarray:
-    """Some rows, in the memory layout that functions are compiled for."""
+    """Return some rows, in the memory layout that functions are compiled for."""
     if not isinstance(rows, slice):
         return np.take(values, rows, axis=axis)
     part = values[(slice(None),) * axis + (rows,)]
@@ -240,7 +240,7 @@ def sums(rows: np.ndarray, first: np.ndarray | None) -> np.ndarray:
     Returns
     -------
     ndarray, shape (k, ...)
-        NaN and infinities are left in, and no warning tells of them.
+        NaN and infinities are left in, without a warning.
     """
     if first is None or not first.size:
         return rows
@@ -259,12 +259,12 @@ def _sums(rows, first):
 
 
 class Points:
-    """What a record model computes at points: a part of `RecordModel`, which is the one that reads the model.
+    """The part of `RecordModel` that computes at parameter points, once the model has been read.
 
     Attributes
     ----------
     shapes : dict of str to tuple
-        Of the value variables, in the order of the flat vector.
+        Shapes of the value variables, in the order of the flat vector.
     n : int
         Number of privacy units.
     unit_of_row : ndarray of int, shape (n_rows,), or None
@@ -290,7 +290,7 @@ class Points:
 
     @cached_property
     def columns(self) -> dict[str, slice]:
-        """Where the value variables are in the flat vector, by name."""
+        """Parts of the flat vector that belong to each value variable, by name."""
         return graph.columns_of(self.shapes)
 
     @property
@@ -304,15 +304,15 @@ class Points:
         return clone_replace(list(outputs), parts)
 
     def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Flat unconstrained vector, shape (d,), of a PyMC point."""
+        """Convert a PyMC point to the flat unconstrained vector, shape (d,)."""
         return np.concatenate([np.ravel(point[name]) for name in self.shapes])
 
     def unravel(self, theta: np.ndarray) -> dict[str, np.ndarray]:
-        """PyMC point (dict of arrays in value space) of a flat vector; a copy."""
+        """Convert a flat vector to a PyMC point (dict of arrays in value space); a copy."""
         return {name: theta[place].reshape(self.shapes[name]).copy() for name, place in self.columns.items()}
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """Log-likelihood ratios of some privacy units, at a cost that does not depend on n.
+        """Compute log-likelihood ratios of some privacy units, at a cost that does not depend on n.
 
         Parameters
         ----------
@@ -336,13 +336,13 @@ class Points:
         return found if starts is None else sums(found, starts[:-1])
 
     def data_of(self, rows: slice | np.ndarray) -> list[np.ndarray]:
-        """Some rows of each array with an entry a record, in the order of the model's arrays."""
+        """Return some rows of each array with an entry a record, in the order of the model's arrays."""
         return [part_of(table[0], rows, axis) for table, axis in self._tables]
 
     def rows_of(self, units: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Rows of some units, sorted by unit, and where those of each begin and the last end.
+        """Return the rows of some units, sorted by unit, and the positions where each unit's rows begin.
 
-        None: each row is a unit.
+        The last position is the end. None instead of positions: each row is a unit.
 
         Raises
         ------
@@ -361,16 +361,16 @@ class Points:
         return order[np.repeat(first[units], lengths) + within], starts
 
     def log_prior(self, theta: np.ndarray) -> float:
-        """Log-prior at `theta`, Jacobians included; reads no record."""
+        """Compute the log-prior at `theta`, Jacobians included; reads no record."""
         return float(self._log_prior_function(theta))
 
     def log_prior_gradient(self, theta: np.ndarray) -> np.ndarray:
-        """Gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
+        """Compute the gradient of the log-prior, Jacobians included, shape (d,); reads no record."""
         return self._log_prior_gradient_function(theta)
 
     @cached_property
     def _tables(self) -> list[tuple[list[np.ndarray], int]]:
-        """What holds each array with an entry a record, now and later, and its axis of records."""
+        """Storage of each array with an entry a record, kept when data are set anew; and its axis of records."""
         return [(graph.storage(root), axis) for root, axis in self._roots.items()]
 
     @cached_property
@@ -379,7 +379,7 @@ class Points:
 
     @cached_property
     def _rows_of_unit(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Rows by unit, and where those of each begin and the last end; None: each row is a unit."""
+        """Rows sorted by unit; where each unit's rows begin, and the last end. None: each row is a unit."""
         if self.unit_of_row is None:
             return None, None
         order = np.argsort(self.unit_of_row, kind="stable")

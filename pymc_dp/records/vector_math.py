@@ -1,7 +1,7 @@
-"""Exponentials and logarithms without branches, so that a compiler works on several records at once.
+"""Exponentials and logarithms without branches, so that a compiler can vectorise loops over records.
 
-PyTensor's Numba backend calls the C library for them, once a number: that is most of what a pass over the
-data costs. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
+PyTensor's Numba backend calls the C library for each number, which is most of the cost of a pass over the
+data. The functions below are polynomials; errors are below 2 units in the last place (`tests/records`).
 """
 
 from collections.abc import Callable
@@ -13,20 +13,26 @@ from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
 
-# No reordering: that would undo corrections of rounding errors. Nor are products fused with sums: at the end
-# of a loop they would be otherwise than within. Inlined, or the loop around them is not vectorised.
+# Options of compilation. Without fast mathematics nothing is reordered, which would undo corrections of
+# rounding errors; nor are products fused with sums, which would round differently at the end of a loop than
+# within it. Functions are inlined, since the loop around them would otherwise not be vectorised.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "fastmath": False, "forceinline": True}
-# Added to a number below 2**51 it leaves the nearest integer in the last bits.
+# 1.5 * 2**52: added to a number below 2**51, it leaves the nearest integer in the last bits.
 _ROUND = 6755399441055744.0
-_LOG2_E, _LN2_HIGH, _LN2_LOW = 1.4426950408889634, 6.93147180369123816490e-01, 1.90821492927058770002e-10
-# Exponentials of less are taken for 0,
-_LEAST = -708.0
-# of more for infinite.
-_MOST = 709.0
+# log2(e).
+_LOG2_E = 1.4426950408889634
+# Leading bits of ln(2): its product with an exponent is exact.
+_LN2_HIGH = 6.93147180369123816490e-01
+# ln(2) - _LN2_HIGH.
+_LN2_LOW = 1.90821492927058770002e-10
+# The exponential of a smaller number is returned as 0.
+_EXP_ZERO_BELOW = -708.0
+# The exponential of a larger number is returned as infinity.
+_EXP_INFINITE_ABOVE = 709.0
 # Bits of sqrt(1/2).
-_HALF = 0x3FE6A09E667F3BCD
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD
 # Smallest normal number.
-_NORMAL = 2.2250738585072014e-308
+_SMALLEST_NORMAL = 2.2250738585072014e-308
 
 
 def _bits_of(context, x):
@@ -37,18 +43,18 @@ def _number_of(context, bits):
     return types.float64(types.int64), lambda context, b, sig, args: b.bitcast(args[0], ir.DoubleType())
 
 
-# The 64 bits of a number, and back.
+# The 64 bits of a number as an integer, and the number with given bits.
 _bits = cast(Callable[[float], int], intrinsic(_bits_of))
 _number: Any = intrinsic(_number_of)
 
 
 @numba.njit(**_OPTIONS)
 def exp(x):
-    """Exponential; 0 below -708, infinite above 709."""
+    """Compute the exponential; 0 below -708, infinite above 709."""
     shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW
-    # (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, to 1e-16: Chebyshev's.
+    # Chebyshev approximation of (exp(r) - 1 - r) / r^2 for |r| <= ln(2) / 2, to 1e-16.
     p = 2.5100385495510319078e-8
     p = p * r + 2.7620088445409748161e-7
     p = p * r + 2.7557268459997064772e-6
@@ -61,17 +67,17 @@ def exp(x):
     p = p * r + 0.5
     p = (p * r) * r + r + 1.0
     found = p * _number((_bits(shifted) + 1023) << 52)
-    found = found if x >= _LEAST else 0.0
-    found = found if x <= _MOST else np.inf
+    found = found if x >= _EXP_ZERO_BELOW else 0.0
+    found = found if x <= _EXP_INFINITE_ABOVE else np.inf
     return found if x == x else x
 
 
 @numba.njit(**_OPTIONS)
 def log_one_plus(x):
-    """Logarithm of 1 + x for x in [0, 1]."""
+    """Compute the logarithm of 1 + x for x in [0, 1]."""
     s = x / (2.0 + x)
     q = s * s
-    # 2 artanh(s) / s - 2, over q, for s in [0, 1/3], to 1e-16: Chebyshev's.
+    # Chebyshev approximation of (2 artanh(s) / s - 2) / q for s in [0, 1/3], to 1e-16.
     p = 0.16164045611943532221
     p = p * q + 0.088007384861446738822
     p = p * q + 0.12001072809590712535
@@ -87,10 +93,10 @@ def log_one_plus(x):
 
 @numba.njit(**_OPTIONS)
 def log(x):
-    """Natural logarithm."""
-    small = x < _NORMAL
+    """Compute the natural logarithm."""
+    small = x < _SMALLEST_NORMAL
     bits = _bits(x * 18014398509481984.0 if small else x)
-    k = (bits - _HALF) >> 52
+    k = (bits - _SQRT_HALF_BITS) >> 52
     f = _number(bits - (k << 52)) - 1.0
     e = np.float64(k - 54 if small else k)
     s = f / (2.0 + f)
@@ -110,39 +116,42 @@ def log(x):
 
 @numba.njit(**_OPTIONS)
 def log_of_sum(x):
-    """Logarithm of ``1 + x`` rounded to a number."""
+    """Compute the logarithm of ``1 + x`` as rounded to double precision."""
     return log(1.0 + x)
 
 
 @numba.njit(**_OPTIONS)
 def rest_of_sum(x):
-    """What rounding ``1 + x`` takes from its logarithm."""
+    """Compute the correction of that logarithm for the rounding of ``1 + x``."""
     u = 1.0 + x
     left = ((1.0 - (u - x)) if x > 1.0 else (x - (u - 1.0))) / u
     return left if u > 0.0 and u < np.inf else 0.0
 
 
-# The log-gamma function by Stirling's series from 8 on, and before by eight steps of its recurrence; below
-# 1/2 by its reflection. In parts, see `fast_forms`.
+# The log-gamma function: Stirling's series from 8 on; from 1/2 to 8 after eight steps of the recurrence; below
+# 1/2 by the reflection formula. It is split into parts, see `fast_forms`.
 
 
 @numba.njit(**_OPTIONS)
 def gamma_place(x):
-    """Where Stirling's series is taken for x."""
+    """Return the argument z >= 8 at which Stirling's series is evaluated for x."""
     y = x if x >= 0.5 else 1.0 - x
     return y if y >= 8.0 else y + 8.0
 
 
 @numba.njit(**_OPTIONS)
 def gamma_factor(x):
-    """What the gamma function there is divided by; below 1/2 by the sine of the reflection as well."""
+    """Compute the factor by which the gamma function at z is divided: from the recurrence.
+
+    Below 1/2 it is divided by the sine of the reflection formula.
+    """
     y = x if x >= 0.5 else 1.0 - x
     t = y * (y + 7.0)
     product = (t * (t + 6.0)) * ((t + 10.0) * (t + 12.0))
     product = product if y < 8.0 else 1.0
     r = x - np.rint(x)
     q = r * r
-    # sin(pi r) / r for |r| <= 1/2, to 1e-16: Chebyshev's.
+    # Chebyshev approximation of sin(pi r) / r for |r| <= 1/2, to 1e-16.
     p = 7.6978267682241906454e-7
     p = p * q - 0.000021903497074626017191
     p = p * q + 0.00046629981618983938014
@@ -157,7 +166,7 @@ def gamma_factor(x):
 
 @numba.njit(**_OPTIONS)
 def gamma_series(z, log_z):
-    """Stirling's series of log gamma for z >= 8."""
+    """Compute Stirling's series of log gamma for z >= 8."""
     inverse = 1.0 / z
     q = inverse * inverse
     p = -0.029550653594771243
@@ -173,7 +182,7 @@ def gamma_series(z, log_z):
 
 @numba.njit(**_OPTIONS)
 def gamma_whole(x, series, log_factor):
-    """Log gamma of x from these."""
+    """Combine the parts to the log gamma function of x."""
     found = series - log_factor
     found = found if x >= 0.5 else 1.1447298858494002 - found
     return found if abs(x) < np.inf or x != x else np.inf
