@@ -1,4 +1,4 @@
-"""Exact sums of clipped vectors, one a record, that are kept in whatever form is smallest.
+"""Exact sums of clipped vectors, one a record, which are stored in the smallest form.
 
 A chunk of vectors is a list of *blocks*, each with columns of its own (no column is in two blocks).
 """
@@ -12,8 +12,8 @@ import numpy as np
 from pymc_dp.bounds import check_bound
 from pymc_dp.records import kernels
 
-# A clipped coordinate is a multiple of the grid step, a power of two; the clip bound is 2**23 to 2**24
-# steps. A sum of up to 2**29 such coordinates is exact in float64, in any order.
+# Most records. A clipped coordinate is a multiple of the grid step, a power of two; the clip bound is 2**23
+# to 2**24 steps. A sum of up to 2**29 such coordinates is exact in float64, in any order.
 LARGEST_N = 2**29
 
 
@@ -85,7 +85,7 @@ class Clip:
         Returns
         -------
         int
-            How many were longer than the bound, or not finite.
+            Number of vectors that were longer than the bound, or not finite.
         """
         weights = np.zeros(m)
         for block in blocks:
@@ -97,7 +97,7 @@ class Clip:
 
 
 class Dense(NamedTuple):
-    """Numbers as they are.
+    """Numbers stored as a matrix.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ class Dense(NamedTuple):
 
 
 class Scaled(NamedTuple):
-    """Rows of a table, each times a number: the gradient of a regression.
+    """Rows of a table, each multiplied by a number: the gradient of a regression.
 
     Attributes
     ----------
@@ -156,12 +156,12 @@ class Scaled(NamedTuple):
 
 
 class Sparse(NamedTuple):
-    """A few numbers a record, each in the column that the record says: the gradient of group effects.
+    """A few numbers a record, in columns that depend on the record: the gradient of group effects.
 
     Attributes
     ----------
     start, size : int
-        First column, and how many there are.
+        First column, and number of columns.
     positions : ndarray of int, shape (m, q)
         Columns, counted from `start`. A position outside makes the vector not a number.
     values : ndarray, shape (m, q)
@@ -206,14 +206,14 @@ class Jacobian(NamedTuple):
 
 
 def identity(size: int, columns: np.ndarray | None = None) -> Jacobian:
-    """Of numbers that are columns themselves."""
+    """Return the Jacobian of numbers that are columns themselves."""
     return Jacobian(
         np.arange(size + 1), np.arange(size) if columns is None else columns, np.ones(size, dtype=np.float64)
     )
 
 
 def sparse(dense: np.ndarray, columns: np.ndarray) -> Jacobian:
-    """The nonzero entries of a matrix, whose columns are called `columns`."""
+    """Return the nonzero entries of a matrix whose columns have the numbers `columns`."""
     row, column = np.nonzero(dense)
     first = np.searchsorted(row, np.arange(dense.shape[0] + 1))
     return Jacobian(first, columns[column], dense[row, column])

@@ -116,7 +116,7 @@ class Coordinates:
             return self._value(theta)
 
     def jacobian(self, theta: np.ndarray) -> np.ndarray:
-        """Derivatives of phi, shape (p, d)."""
+        """Compute the derivatives of phi by theta, shape (p, d)."""
         if self.identity:
             return np.eye(self.size)
         with np.errstate(all="ignore"):

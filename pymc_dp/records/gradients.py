@@ -28,14 +28,14 @@ from pymc_dp.records.meetings import Kind, Met, meet
 from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.units import chunks_of
 
-# Rows that are worked on at once, at most.
+# Most rows of a chunk.
 _ROWS = 16384
-# Numbers of a chunk of rows, at most: they should fit into a core's cache.
+# Most numbers of a chunk, so that they fit into a core's cache.
 _NUMBERS = 2**17
 
 
 class SumOfGradients(NamedTuple):
-    """What one pass over the data gives. Both are private.
+    """Results of one pass over the data. Both are private.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class SumOfGradients(NamedTuple):
 
 
 class Gradients:
-    """Clipped sums of the gradients of any model of the record layer.
+    """Clipped sums of per-unit gradients, for any model that is read as records.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class Gradients:
         ----------
         theta : ndarray, shape (d,)
         clip_bound : float
-            b: a gradient g adds ``g min(1, b / |g|)``, Euclidean norm, but for rounding (`Clip`).
+            b: a gradient g adds ``g min(1, b / |g|)``, with the Euclidean norm, up to rounding (`Clip`).
 
         Returns
         -------
@@ -98,7 +98,7 @@ class Gradients:
         ----------
         theta : ndarray, shape (d,)
         units : ndarray of int, shape (b,)
-            Positions in 0..n-1; one that is there k times is added k times.
+            Positions in 0..n-1; one that occurs k times is added k times.
         clip_bound : float
 
         Returns
@@ -139,17 +139,18 @@ class Gradients:
 
 
 class _Place(NamedTuple):
-    """Where the numbers of a meeting of parameters and records go."""
+    """The columns of theta to which the derivatives of a meeting belong."""
 
     kind: Kind
-    # Columns of theta that the parameter is, or those that it is a function of.
+    # Columns of theta that the meeting's parameter consists of, or of which it is a function.
     columns: np.ndarray
+    # Whether the parameter consists of these columns.
     is_columns: bool
-    # No other meeting's numbers go there.
+    # Whether no other meeting has derivatives in these columns.
     alone: bool
-    # For a product: which of the data its matrix is; None when it is computed.
+    # For a product: index of its matrix among the data; None if the matrix is computed.
     table: int | None
-    # Adjoints a record.
+    # Number of adjoints a record.
     numbers: int
 
 
@@ -163,7 +164,7 @@ class _OfRows:
     Attributes
     ----------
     width : int
-        About how many numbers a row there are.
+        Approximate count of numbers that are kept for a row.
     """
 
     def __init__(self, records: Points):
@@ -183,7 +184,7 @@ class _OfRows:
         self._function = self._compiled(outputs, self._data, records.compile_kwargs)
 
     def _by_structure(self, met: Met, columns: Mapping[Variable, slice]) -> list[Variable]:
-        """Arrange the numbers of each meeting: the outputs that give them."""
+        """Determine the columns of each meeting, and return the outputs to compile."""
         adjoints = met.of_data(met.adjoints())
         others = {k: m.other for k, m in enumerate(met.meetings) if m.other is not None}
         matrices = dict(zip(others, met.of_data(list(others.values())), strict=True))
@@ -198,7 +199,7 @@ class _OfRows:
             is_columns = _same_numbers(meeting.parameter) in columns
             alone = is_columns and times[found[0]] == 1
             if meeting.kind == "lookup" and sizes[k] > 8:
-                alone = False  # a full vector is not longer than so many positions
+                alone = False  # with this many positions, a dense vector is no larger
             if not is_columns:
                 derivatives.append(jacobian(meeting.parameter, found))
             where = _union(np.arange(columns[p].start, columns[p].stop) for p in found)
@@ -215,7 +216,7 @@ class _OfRows:
         return compiled([self._records._theta, *given], on_vector, compile_kwargs, private=given)
 
     def jacobians(self, theta: np.ndarray) -> list[Jacobian | None]:
-        """How what met the records depends on the parameters at `theta`; reads no record."""
+        """Compute the derivatives of the meetings' parameters by theta; reads no record."""
         dense = iter(() if self._derivatives is None else guarded(self._derivatives, theta))
         found: list[Jacobian | None] = []
         for place in self._places:
@@ -231,21 +232,21 @@ class _OfRows:
     def __call__(
         self, theta: np.ndarray, jacobians: Sequence[Jacobian | None], data: Sequence[np.ndarray], m: int
     ) -> Iterator[Block]:
-        """Gradients of m rows.
+        """Compute gradients of m rows.
 
         Parameters
         ----------
         theta : ndarray, shape (d,)
         jacobians : list
-            At `theta`.
+            See `jacobians`, at `theta`.
         data : list of ndarray
-            Of these rows, in the order of the model's arrays; contiguous.
+            Data of these rows, in the order of the model's arrays; contiguous.
         m : int
 
         Yields
         ------
         Block
-            No column of theta is in two of them; columns in none have derivative zero.
+            No column of theta is in two blocks; columns in none have derivative zero.
         """
         outputs = iter(guarded(self._function, theta, *data))
         shared = np.zeros((m, self._shared.size))
@@ -273,7 +274,7 @@ class _OfRows:
 
 
 def _same_numbers(parameter: Variable) -> Variable:
-    """What `parameter` is but for its shape."""
+    """Return the variable of which `parameter` is a reshaped copy."""
     while (node := parameter.owner) is not None and (
         isinstance(node.op, Reshape | SpecifyShape)
         or (isinstance(node.op, DimShuffle) and list(node.op.shuffle) == sorted(node.op.shuffle))
@@ -283,7 +284,7 @@ def _same_numbers(parameter: Variable) -> Variable:
 
 
 def _numbers(place: _Place) -> int:
-    """About how many numbers a row the block of a place, or what it is made from, has."""
+    """Return the approximate count of numbers a row in a place's block, or in what it is made from."""
     return min(2 * place.numbers, place.columns.size) if place.kind == "lookup" else place.columns.size
 
 

@@ -317,7 +317,7 @@ def replace_records(
 def symbolic_rows(
     terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[Mapping[Variable, Variable], Variable]:
-    """Return rows of any number of records: a variable for each record root, and the rows as their function."""
+    """Return a variable for each record root, and rows as a function of these, for any number of records."""
     stand_ins: dict[Variable, Variable] = {
         root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
         for root, axis in roots.items()

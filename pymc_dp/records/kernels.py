@@ -6,7 +6,7 @@ import numpy as np
 
 @numba.njit(cache=True, error_model="numpy")
 def to_weights(squares, scale, steps):
-    """From squared norms, in grid steps, to factors into grid steps; how many are below `scale`."""
+    """Replace squared norms, in grid steps, by factors into grid steps; return how many were clipped."""
     clipped = 0
     for i in range(squares.size):
         square = squares[i]
@@ -17,7 +17,7 @@ def to_weights(squares, scale, steps):
     return clipped
 
 
-# Four sums at once, in one order for every row, wherever it stands.
+# Four partial sums at once, added in the same order for every row, wherever it stands.
 @numba.njit(cache=True)
 def _square(row, scale):
     a = b = c = d = 0.0
@@ -41,14 +41,14 @@ def squares_dense(values, scale, squares):
 
 @numba.njit(cache=True)
 def squares_scaled(table, factor, scale, squares):
-    """The same of ``table * factor[:, None]``."""
+    """Add the squared norms of ``table * factor[:, None] * scale`` to `squares`."""
     for i in range(table.shape[0]):
         squares[i] += _square(table[i], factor[i] * scale)
 
 
 @numba.njit(cache=True)
 def squares_sparse(positions, values, size, scale, squares):
-    """The same of `values`, which are at `positions`; NaN when one is not below `size`. Merges repeats."""
+    """Add the squared norms of values at `positions`; NaN if one is out of range. Merges equal positions."""
     if positions.shape[1] == 1:
         for i in range(positions.shape[0]):
             value = values[i, 0] * scale
@@ -90,7 +90,7 @@ def rounded_dense(values, weights, total):
     if values.shape[1] == 1:
         total[0] += _rounded_column(values.ravel(), weights)
         return
-    # Four records at a time, where none of them counts for nothing: `total` is read and written less often.
+    # Four records at a time where none has weight zero, so that `total` is read and written less often.
     fours = values.shape[0] - values.shape[0] % 4
     for i in range(0, fours, 4):
         a, b, c, d = weights[i], weights[i + 1], weights[i + 2], weights[i + 3]
@@ -106,7 +106,7 @@ def rounded_dense(values, weights, total):
 
 @numba.njit(cache=True)
 def products(factor, weights):
-    """``factor * weights``; weight 0 stays 0, whatever the factor."""
+    """Compute ``factor * weights``; weight 0 gives 0, whatever the factor."""
     out = np.empty(factor.size)
     for i in range(factor.size):
         out[i] = factor[i] * weights[i] if weights[i] != 0.0 else 0.0
@@ -115,7 +115,7 @@ def products(factor, weights):
 
 @numba.njit(cache=True)
 def rounded_sparse(positions, values, weights, total):
-    """The same of values at `positions`."""
+    """Add the rounded ``values * weights[:, None]``, which are at `positions`, to `total`."""
     if positions.shape[1] == 1:
         for i in range(positions.shape[0]):
             if weights[i] != 0.0:
@@ -129,7 +129,7 @@ def rounded_sparse(positions, values, weights, total):
 
 @numba.njit(cache=True)
 def outer(left, right):
-    """Outer products of the rows of two matrices (m, a) and (m, q), shape (m, a * q)."""
+    """Compute outer products of the rows of two matrices (m, a) and (m, q), shape (m, a * q)."""
     m, a, q = left.shape[0], left.shape[1], right.shape[1]
     out = np.empty((m, a * q))
     for i in range(m):
@@ -141,8 +141,8 @@ def outer(left, right):
 
 @numba.njit(cache=True)
 def add_values(values, first, columns, derivatives, out):
-    """``out += values @ Jacobian``."""
-    # One loop over all its entries: most rows of a Jacobian have one, or none.
+    """Add ``values @ Jacobian`` to `out`."""
+    # One loop over all entries of the Jacobian, most of whose rows have one entry or none.
     row = np.empty(derivatives.size, dtype=np.int64)
     for k in range(first.size - 1):
         row[first[k] : first[k + 1]] = k

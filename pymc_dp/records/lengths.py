@@ -1,4 +1,4 @@
-"""How many records a model has, and in how many tables: the lengths of its observed variables."""
+"""Numbers of records and of tables of a model, from the lengths of its observed variables."""
 
 from collections.abc import Collection, Mapping
 
@@ -11,12 +11,12 @@ from pymc_dp.records.row_types.ops import public_number
 
 
 def number_of_rows(model: pm.Model, observed: Collection[str] | None = None) -> int:
-    """Length of the first axis of the observed variables, or of some of them.
+    """Return the length of the first axis of the observed variables, or of some of them.
 
     Raises
     ------
     ModelRefusedError
-        They do not share it, or the model has no observed or no free variables that can be read.
+        Lengths differ, or the model has no observed or no free variables that can be read.
     """
     checks.supported(model)
     names = [rv.name for rv in model.observed_RVs] if observed is None else list(observed)
@@ -26,12 +26,12 @@ def number_of_rows(model: pm.Model, observed: Collection[str] | None = None) -> 
 
 
 def tables_of(model: pm.Model) -> dict[int, list[str]]:
-    """Observed variables by the length of their first axis: one table of records each.
+    """Group observed variables by the length of their first axis: each length is one table of records.
 
     Raises
     ------
     ModelRefusedError
-        One has no records, or the model has no observed or no free variables that can be read.
+        A variable has no records, or the model has no observed or no free variables that can be read.
     """
     checks.supported(model)
     found: dict[int, list[str]] = {}
@@ -46,16 +46,16 @@ def dims_of_records(
     lengths: Mapping[str, Variable],
     sizes: Collection[int],
 ) -> list[str]:
-    """Names of the dimensions of records: those of the axes of records, and those that are as long.
+    """Return the names of dimensions of records: those of axes of records, and all of such a length.
 
     Parameters
     ----------
     axes : mapping of str to int
         Axis of records of named variables.
     lengths : mapping of str to Variable
-        Of each dimension of the model.
+        Length of each dimension of the model.
     sizes : collection of int
-        How many records there are, in each table.
+        Number of units, and of records of each other table.
     """
     dims = {name: model.named_vars_to_dims.get(name or "", ()) for name in axes}
     found = {dims[name][axis] for name, axis in axes.items() if axis < len(dims[name])}
@@ -64,7 +64,7 @@ def dims_of_records(
 
 
 def _records_of(model: pm.Model, rv: Variable) -> int | None:
-    """Length of the first axis of an observed variable, from shapes alone; None if it is a single number."""
+    """Return the length of an observed variable's first axis, from shapes; None for a single number."""
     value = model.rvs_to_values[rv]
     if value.type.ndim == 0:
         return None

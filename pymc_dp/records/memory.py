@@ -1,17 +1,17 @@
-"""Whether arrays are views of the same memory; nothing reads what is in it."""
+"""Whether arrays are views of the same memory; no entry is read."""
 
 import numpy as np
 
 
 def _parts(array: object) -> list[np.ndarray]:
-    """The arrays that something is stored in."""
+    """Return the arrays in which a dense or sparse matrix is stored."""
     if hasattr(array, "indptr"):
         return [array.data, array.indices]
     return [np.asarray(array)] if isinstance(array, np.ndarray) else []
 
 
 def same(a: object, b: object) -> bool:
-    """Whether two arrays are one: the same memory, read in the same way."""
+    """Return whether two arrays are one: the same memory, shape, strides and type."""
     if a is b:
         return True
     x, y = _parts(a), _parts(b)
@@ -23,12 +23,12 @@ def _read_as(array: np.ndarray) -> tuple[int, object, object, object]:
 
 
 def shared(a: object, b: object) -> bool:
-    """Whether two arrays have an entry in common."""
+    """Return whether two arrays have an entry in common."""
     return any(_overlap(x, y) for x in _parts(a) for y in _parts(b))
 
 
 def overlapping(a: object, axis: int) -> bool:
-    """Whether records of an array are, in part, the same memory (windows, one record repeated)."""
+    """Return whether records of an array share memory (windows, one record repeated)."""
     if not isinstance(a, np.ndarray):
         return False
     a, half = np.moveaxis(a, axis, 0), a.shape[axis] // 2
@@ -36,12 +36,12 @@ def overlapping(a: object, axis: int) -> bool:
 
 
 def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
-    """Whether records of two arrays are other rows of one table (``y[:-1]`` and ``y[1:]``).
+    """Return whether two arrays are views of different rows of one table (``y[:-1]`` and ``y[1:]``).
 
     Parameters
     ----------
     a, b : ndarray or sparse matrix
-        With the same number of records.
+        Arrays with the same number of records.
     axis_a, axis_b : int
         Axes of the records.
     """
@@ -58,14 +58,14 @@ def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
 
 
 def _table(array: np.ndarray) -> np.ndarray:
-    """What an array is a view of, in the end."""
+    """Return the array that owns the memory of a view."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
 
 
 def _first(array: np.ndarray, table: np.ndarray) -> tuple[int, int]:
-    """Row of the table that the first record is in, and the step between records."""
+    """Return the row of the table in which the first record is, and the step between records."""
     step = array.strides[0]
     offset = _read_as(array)[0] - _read_as(table)[0]
     larger = [abs(s) for s in table.strides if abs(s) > abs(step)]

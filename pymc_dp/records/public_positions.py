@@ -1,4 +1,4 @@
-"""Look-ups in a model as it was written, at positions that read no record: an error, or a condition."""
+"""Indices that read no record, in a model as it was written: checked, or made a condition on parameters."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,12 +17,12 @@ _Shapes = Mapping[Variable, tuple[int, ...]]
 def public_positions(
     outputs: Sequence[Variable], types: Mapping[Variable, RowType], shapes: _Shapes
 ) -> list[Variable]:
-    """Whether positions that read no record are in range; of those that need not be.
+    """Return conditions: that positions which read no record, but may be out of range, are in range.
 
     Raises
     ------
     IndexError
-        One of public data is not; with the data's name.
+        A position in public data is out of range; with the data's name.
     """
     conditions = []
     for node in toposort(list(outputs)):
@@ -39,7 +39,7 @@ def public_positions(
 
 
 def _is_given(index: Variable) -> bool:
-    """Whether a position is a function of data alone."""
+    """Return whether a position is a function of data alone."""
     read = list(ancestors([index]))
     drawn = any(v.owner is not None and isinstance(v.owner.op, RandomVariable) for v in read)
     leaves = [v for v in read if v.owner is None]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from pymc_dp.errors import ModelRefusedError
 
-#: Why outcomes are not compared with drawn ones, though they can be drawn.
+#: Reasons why outcomes that can be drawn are not compared with drawn ones.
 MOVES = "a bound of its distribution depends on a parameter"
 UNKNOWN = "a bound that censors it may be infinite for some records"
 
@@ -38,7 +38,7 @@ def refuse_constant_probabilities() -> ModelRefusedError:
 
 
 def refuse_shape_by_numbers() -> ModelRefusedError:
-    """Build the error for a distribution that has a shape which was found from the numbers of an array."""
+    """Build the error for a distribution with a shape that depends on the entries of an array."""
     return ModelRefusedError(
         "A distribution is made of arrays whose length is known by the numbers of an array of records, or by "
         "how many there are where that is private.",
@@ -80,7 +80,7 @@ def refuse_inner(label: str) -> ModelRefusedError:
 
 
 def refuse_computed(label: str) -> ModelRefusedError:
-    """Build the error for numbers of places that the graph makes itself where their number is private."""
+    """Build the error for positions that the graph computes, where their number is private."""
     return ModelRefusedError(
         f"The array {label!r} is computed inside the graph, from the number of records (pt.arange(len(y))).",
         "which of its entries a record has depends on the records before it, and one that is added or "
@@ -211,7 +211,7 @@ def refuse_coupled(name: str, why: str) -> ModelRefusedError:
 
 
 def refuse_derivative(op: object) -> ModelRefusedError:
-    """A derivative that PyTensor does not have."""
+    """Build the error for a derivative that PyTensor does not have."""
     return ModelRefusedError(
         f"PyTensor has no derivative of {op}",
         "what is released is made of first derivatives of each record's log-likelihood.",
@@ -220,7 +220,7 @@ def refuse_derivative(op: object) -> ModelRefusedError:
 
 
 def check_seen(touched: int) -> None:
-    """Refuse a release of whose parameters no record tells."""
+    """Refuse a release if no record carries information about the parameters."""
     if touched < 1:
         raise ModelRefusedError(
             "No record's likelihood depends on a parameter.",
@@ -241,7 +241,7 @@ def refuse_steps(names: Sequence[str]) -> ModelRefusedError:
 
 
 def check_generative(unlike: Mapping[str, str]) -> None:
-    """Refuse a release if of some observed variables no outcomes can be drawn: by name, and why."""
+    """Refuse a release if outcomes of some observed variables cannot be drawn: with names and reasons."""
     for name, why in sorted(unlike.items()):
         if why == MOVES:
             raise ModelRefusedError(

@@ -1,7 +1,8 @@
-"""Matrix products, and triangular systems, in which each record is computed alike wherever its row stands.
+"""Matrix products and triangular systems in which a record's result does not depend on its row's position.
 
-A library's product rounds the last rows of a matrix otherwise than those before them. Where large numbers
-cancel that is all there is: the same record then has another score when others are added or leave.
+A library's product rounds the last rows of a matrix differently from the others. Where large numbers cancel,
+only rounding errors are left: the same record would then have another score when other records are added or
+removed.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,14 +14,14 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op, OutputStorageType
 from pytensor.scalar import upcast
 
-# Rows that are copied at once where they are not one after the other in memory.
+# Number of rows that are copied at once if the matrix is not contiguous.
 _ROWS = 256
-# Columns up to which each number is summed by itself.
-_FEW = 3
+# Up to this number of columns of the result, each number is summed in a loop of its own.
+_FEW_COLUMNS = 3
 
 
-# Loops where NumPy has a word: Numba takes seconds to compile what it would say of shapes that do not fit.
-# No fast mathematics, or sums would be in any order: also where it is inlined into a loop that has it.
+# Loops instead of NumPy's functions, for which Numba takes seconds to compile the errors about shapes.
+# `fastmath=False` keeps the order of sums, also where a function is inlined into a loop that reorders.
 @numba.njit(cache=True, nogil=True, fastmath=False)
 def _by_number(rows, columns, out):
     width = rows.shape[1]
@@ -61,7 +62,7 @@ def _by_row(rows, matrix, out):
 
 @numba.njit(cache=True, nogil=True, fastmath=False)
 def _multiply_some(rows, matrix, columns, out):
-    if out.shape[1] <= _FEW:
+    if out.shape[1] <= _FEW_COLUMNS:
         _by_number(rows, columns, out)
     else:
         _by_row(rows, matrix, out)
@@ -69,7 +70,7 @@ def _multiply_some(rows, matrix, columns, out):
 
 @numba.njit(cache=True, nogil=True, fastmath=False)
 def multiply(left, right):
-    """``left @ right``.
+    """Compute ``left @ right``.
 
     Parameters
     ----------
@@ -88,8 +89,9 @@ def multiply(left, right):
     Notes
     -----
     **Privacy.** Each number of the result is the same function of its row of `left` and its column of
-    `right`: products are added by fours, in the order of the columns, each rounded as IEEE 754 has it. So it
-    does not depend on where that row or column stands, on how many there are, or on how memory is laid out.
+    `right`: products are added in groups of four, in the order of the columns, each rounded according to
+    IEEE 754. So it does not depend on the position of that row or column, on their number, or on the memory
+    layout.
     """
     (m, width), q = left.shape, right.shape[1]
     if right.shape[0] != width:
@@ -112,19 +114,19 @@ def multiply(left, right):
 
 
 class RowProduct(Op):
-    """`multiply` in a graph."""
+    """`multiply` as an Op."""
 
     __props__ = ()
     gufunc_signature = "(m,n),(n,p)->(m,p)"
 
     def make_node(self, *inputs: Variable) -> Apply:
-        """As of a product."""
+        """Make a node with the type of a matrix product."""
         left, right = inputs
         dtype, shape = upcast(left.type.dtype, right.type.dtype), (left.type.shape[0], right.type.shape[1])
         return Apply(self, [left, right], [pt.tensor(dtype=dtype, shape=shape)])
 
     def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
-        """Without the Numba backend."""
+        """Compute the product, where the Numba backend is not used."""
         outputs[0][0] = multiply(*inputs).astype(node.outputs[0].type.dtype)
 
 
@@ -139,14 +141,14 @@ def solve(triangle, right, lower, unit, turned):
     lower : bool
         Whether the lower triangle is read; the other one is not.
     unit : bool
-        Whether the diagonal is one, and not read.
+        Whether the diagonal consists of ones, and is not read.
     turned : bool
-        Whether the system is that of the transposed triangle.
+        Whether to solve the system of the transposed triangle.
 
     Returns
     -------
     ndarray of float64, shape (k, m)
-        Not a number where one of the diagonal is zero.
+        NaN where an entry of the diagonal is zero.
 
     Raises
     ------
@@ -155,7 +157,7 @@ def solve(triangle, right, lower, unit, turned):
 
     Notes
     -----
-    **Privacy.** As of `multiply`: a column of the result is the same function of its column of `right`,
+    **Privacy.** As for `multiply`: a column of the result is the same function of its column of `right`,
     wherever that stands.
     """
     k, m = right.shape
@@ -179,7 +181,7 @@ def solve(triangle, right, lower, unit, turned):
 
 
 class ColumnsSolved(Op):
-    """`solve` in a graph; with the triangle times its transpose, if `twice`."""
+    """`solve` as an Op; if `twice`, the system is that of the triangle times its transpose."""
 
     __props__ = ("lower", "unit", "twice")
     gufunc_signature = "(m,m),(m,n)->(m,n)"
@@ -188,17 +190,17 @@ class ColumnsSolved(Op):
         self.lower, self.unit, self.twice = lower, unit, twice
 
     def make_node(self, *inputs: Variable) -> Apply:
-        """As of a system with one triangle."""
+        """Make a node with the type of a triangular system's solution."""
         triangle, right = inputs
         dtype = upcast(triangle.type.dtype, right.type.dtype, "float32")
         return Apply(self, [triangle, right], [pt.tensor(dtype=dtype, shape=right.type.shape)])
 
     def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
-        """Without the Numba backend."""
+        """Solve the system, where the Numba backend is not used."""
         outputs[0][0] = self.solved(np.dtype(node.outputs[0].type.dtype))(*inputs)
 
     def solved(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-        """A function that a compiler takes."""
+        """Return the solution as a function that Numba can compile."""
         lower, unit, twice = self.lower, self.unit, self.twice
 
         def once(triangle, right):
@@ -212,7 +214,7 @@ class ColumnsSolved(Op):
 
 
 def _register() -> None:
-    """Tell PyTensor's Numba backend; a version without this door runs it as Python."""
+    """Register the Ops with PyTensor's Numba backend; versions without that interface run `perform`."""
     try:
         from pytensor.link.numba.dispatch.basic import numba_njit, register_funcify_default_op_cache_key
     except ImportError:

@@ -1,4 +1,4 @@
-"""Sparse matrices of records: their products, written by the non-zero entries of each record."""
+"""Sparse matrices of records: products are rewritten as sums over the non-zero entries of each record."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,13 +16,13 @@ from pymc_dp.records.graph import leaf_value, rewritten
 def without_sparse_products(
     graphs: Sequence[Variable], private: Collection[Variable]
 ) -> tuple[list[Variable], dict[Variable, Variable]]:
-    """Multiply sparse matrices of records with dense ones by the non-zero entries of each record.
+    """Rewrite products of sparse matrices of records with dense ones as sums over each row's entries.
 
     Returns
     -------
     graphs : list of Variable
     original : dict of Variable to Variable
-        From the arrays that are read in place of a matrix to it.
+        From the arrays that replace a matrix to that matrix.
     """
     entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
 
@@ -36,7 +36,7 @@ def without_sparse_products(
             entries[matrix] = _nonzero_entries(matrix)
         columns, values = entries[matrix]
         rows = values if factor.type.ndim == 1 else values[:, :, None]
-        # No product with padding, whose length depends on all rows: 0 times infinity is NaN.
+        # Padding, whose length depends on all rows, must not be multiplied: 0 times infinity is NaN.
         entry = pt.switch(pt.eq(rows, 0), 0.0, rows * pt.as_tensor(factor)[columns])
         return [entry.sum(axis=1)]
 
@@ -45,7 +45,7 @@ def without_sparse_products(
 
 
 def _nonzero_entries(matrix: Variable) -> tuple[TensorVariable, TensorVariable]:
-    """Columns and values of the non-zero entries of each row, both of shape (n, most that a row has)."""
+    """Return columns and values of each row's non-zero entries, padded to (n, most entries of a row)."""
     value = leaf_value(matrix)
     counts = np.diff(value.indptr)
     within = np.arange(value.nnz) - np.repeat(value.indptr[:-1], counts)

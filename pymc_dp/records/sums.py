@@ -370,7 +370,7 @@ class Points:
 
     @cached_property
     def _tables(self) -> list[tuple[list[np.ndarray], int]]:
-        """Storage of each array with an entry a record, kept when data are set anew; and its axis of records."""
+        """Storage of each array with an entry a record, which follows new data; and its axis of records."""
         return [(graph.storage(root), axis) for root, axis in self._roots.items()]
 
     @cached_property

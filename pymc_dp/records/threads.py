@@ -11,15 +11,15 @@ from pytensor.compile.executor import Function
 
 from pymc_dp.records.sums import quiet
 
-# Chunks that wait, for each thread: what came of them is in memory.
+# Most chunks that wait, for each thread, with their results in memory.
 _WAITING = 2
 
 
 class Each(Protocol):
-    """Apply a function to items, and give the results in their order: `map`, or in threads."""
+    """A function like `map`, which may use threads: results are in the order of the items."""
 
     def __call__[T, R](self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """As `map`."""
+        """Apply the function to each item, as `map` does."""
 
 
 class InThreads:
@@ -28,14 +28,14 @@ class InThreads:
     Parameters
     ----------
     number : int
-        Of threads. With one, everything is computed where it is asked for.
+        Number of threads. With one, everything is computed in the calling thread.
     """
 
     def __init__(self, number: int = 1):
         self._number = number
 
     def __call__[T, R](self, function: Callable[[T], R], items: Iterable[T], /) -> Iterator[R]:
-        """Apply a function to items; give the results in their order, of which a few wait at most."""
+        """Apply a function to items, and yield the results in their order; only a few wait in memory."""
 
         def quietly(item: T) -> R:
             with quiet():
@@ -57,18 +57,18 @@ class InThreads:
 class Reentrant:
     """A compiled function that several threads may call at once.
 
-    PyTensor's functions keep what they are called with. What Numba compiled of one does not, and is called
-    without the function; of other compilers' one is called after the other.
+    PyTensor's functions store their arguments, and cannot be called by two threads at once. Numba's compiled
+    code does not, and is called directly; with other compilers, calls are made one after the other.
 
     Parameters
     ----------
     function : Function
-        With a list of outputs.
+        A function with a list of outputs.
 
     Raises
     ------
     RuntimeError
-        It changes a shared variable, as a random stream of its own, which would stand still: a bug.
+        The function changes a shared variable, such as a random stream, which would not be updated: a bug.
     """
 
     def __init__(self, function: Function):
@@ -78,7 +78,7 @@ class Reentrant:
         self._compiled = getattr(function.vm, "jit_fn", None)
 
     def __call__(self, *arguments: np.ndarray) -> list[np.ndarray]:
-        """Call the function, as its inputs were trusted when it was compiled."""
+        """Call the function; arguments must have the right type (it was compiled with trusted inputs)."""
         if self._compiled is None:
             with self._lock:
                 return self._function(*arguments)

@@ -1,4 +1,4 @@
-"""Privacy units: whose rows are whose. No row of a person may count as another person's."""
+"""Privacy units: which unit each row belongs to. No row of a person may count as another person's."""
 
 import math
 import uuid
@@ -14,13 +14,16 @@ import pymc as pm
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.sums import guarded
 
-# Types whose equality and hash are by value, and whose values are all equal to themselves.
-_PLAIN = (bool, int, str, bytes, date, time, timedelta, uuid.UUID, pd.Timedelta, pd.Period)
+# Types that are compared and hashed by value, and whose values all equal themselves.
+_COMPARED_BY_VALUE = (bool, int, str, bytes, date, time, timedelta, uuid.UUID, pd.Timedelta, pd.Period)
+# NumPy's scalar types, and the Python types that they are compared as.
 _NUMPY = {np.bool_: bool, np.str_: str, np.bytes_: bytes, np.float64: float}
+# Types of missing values.
 _MISSING = (type(None), type(pd.NA), type(pd.NaT), type(np.ma.masked))
-_NAN = "nan", b"nan"
-# Whole numbers of a float from here on are not all there: two persons' ids would be one.
-_WHOLE = {float: 2.0**53, np.float32: 2.0**24, np.float16: 2.0**11}
+# NaN in an array of text or bytes.
+_NANS = "nan", b"nan"
+# From this number on a type of floats does not have all integers: two persons could have one id.
+_ALL_INTEGERS_BELOW = {float: 2.0**53, np.float32: 2.0**24, np.float16: 2.0**11}
 _ONE_KIND = (
     "give the ids of all rows one type, as text or whole numbers: 1, 1.0 and '1' may be one person's, and "
     "would be taken for several."
@@ -33,7 +36,7 @@ class Ids(NamedTuple):
     Attributes
     ----------
     kind : object
-        Of all of them: what they may be compared with.
+        Common type of all ids; only ids of one kind can be compared.
     keys : list of hashable
         One a row; equal for the rows of a unit.
     """
@@ -43,19 +46,19 @@ class Ids(NamedTuple):
 
 
 class _Unfit(NamedTuple):
-    """Why ids are refused; says nothing of their values."""
+    """Reason why ids are refused; it reveals nothing of their values."""
 
     reason: str
 
 
 def unit_of(privacy_unit: object) -> tuple[str, object]:
-    """Name of the privacy unit of a call, and its ids.
+    """Return the name of the privacy unit of a call, and its ids.
 
     Parameters
     ----------
     privacy_unit : array_like, callable, str, mapping or None
-        Ids; or ``{name: ids}``, to tell patients from households; or the name of the model's data with the
-        ids, which is then the unit's name as well.
+        Ids; or ``{name: ids}``, to distinguish patients from households; or the name of the model's data with
+        the ids, which is then the unit's name as well.
 
     Returns
     -------
@@ -66,7 +69,7 @@ def unit_of(privacy_unit: object) -> tuple[str, object]:
     Raises
     ------
     ValueError
-        A mapping has not one name of its own with ids.
+        A mapping does not have exactly one name (other than "row") with ids.
     """
     if privacy_unit is None:
         return "row", None
@@ -91,7 +94,7 @@ def ids_in(model: pm.Model, privacy_unit: object) -> tuple[str | None, object]:
     Returns
     -------
     name : str or None
-        Of the `pymc.Data`, if they are.
+        Name of the `pymc.Data`, if the ids are given by name.
     ids : array_like or None
 
     Raises
@@ -120,7 +123,7 @@ def units(privacy_unit: object, n_rows: int) -> tuple[np.ndarray | None, int]:
     Returns
     -------
     codes : ndarray of int64, shape (n_rows,), or None
-        Number of the unit of each row, in the order in which units come first.
+        Number of the unit of each row; units are numbered in the order of their first rows.
     n : int
         Number of units.
 
@@ -165,10 +168,10 @@ def ids_of(privacy_unit: object, n_rows: int) -> Ids:
     Raises
     ------
     ValueError
-        There is another number of ids, one is missing (None, NaN, NaT, masked), or they are of several types,
-        or of one whose equality is not known. Nothing is said of their values.
+        There is another number of ids than of rows, one is missing (None, NaN, NaT, masked), or they are of
+        several types, or of one whose equality is not known. The message reveals nothing of their values.
     PrivacyError
-        They could not be read.
+        The ids could not be read.
     """
     found = guarded(_read, privacy_unit, n_rows, what="The ids in privacy_unit could not be read")
     if isinstance(found, _Unfit):
@@ -194,7 +197,7 @@ def _read(given: object, n_rows: int) -> Ids | _Unfit:
 
 
 def _listed(given: object) -> Ids | _Unfit:
-    """A list of ids, whose kind is None where it has to be looked for."""
+    """Convert ids to a list; `kind` is None where it has to be determined for each id."""
     if isinstance(given, np.ma.MaskedArray):
         if np.any(np.ma.getmaskarray(given).reshape(-1).view(bool)):
             return _MISSING_ID
@@ -216,7 +219,7 @@ def _listed(given: object) -> Ids | _Unfit:
     if isinstance(given, np.ndarray):
         keys = list(given) if given.dtype.kind == "f" else given.tolist()
         # NumPy writes NaN as text where one of the ids is text.
-        return _MISSING_ID if given.dtype.kind in "US" and {*_NAN}.intersection(keys) else Ids(None, keys)
+        return _MISSING_ID if given.dtype.kind in "US" and {*_NANS}.intersection(keys) else Ids(None, keys)
     return Ids(None, given.to_pylist() if hasattr(given, "to_pylist") else given.to_list())
 
 
@@ -232,7 +235,7 @@ _ROUNDED = _Unfit(
 
 
 def _kind(key: Any) -> object:
-    """What a key may be compared with; `_Unfit` if it cannot be an id."""
+    """Return the kind of a key, see `Ids`; `_Unfit` if it cannot be an id."""
     kind = _NUMPY.get(type(key), type(key))
     if issubclass(kind, np.integer):
         return int
@@ -245,13 +248,13 @@ def _kind(key: Any) -> object:
         return kind, key.tzinfo is None
     if kind in (np.datetime64, np.timedelta64):
         return _MISSING_ID if np.isnat(key) else (kind, key.dtype.str)
-    if kind in _WHOLE:
+    if kind in _ALL_INTEGERS_BELOW:
         if not math.isfinite(key):
             return _MISSING_ID
-        return kind if abs(key) < _WHOLE[kind] else _ROUNDED
+        return kind if abs(key) < _ALL_INTEGERS_BELOW[kind] else _ROUNDED
     if kind is Decimal:
         return kind if key.is_finite() else _MISSING_ID
-    if kind in _PLAIN:
+    if kind in _COMPARED_BY_VALUE:
         return kind
     return _Unfit("has ids of a type whose equality is not known. How to fix it: " + _ONE_KIND)
 
@@ -259,18 +262,18 @@ def _kind(key: Any) -> object:
 def chunks_of(
     number: int, most: int, rows: np.ndarray | None, starts: np.ndarray | None
 ) -> Iterator[tuple[slice, slice | np.ndarray, np.ndarray | None]]:
-    """Units, their rows, and where the rows of each begin: as many as stay in the cache.
+    """Split units into chunks: yield the units, their rows, and the position of each unit's first row.
 
     Parameters
     ----------
     number : int
-        Of rows.
+        Number of rows.
     most : int
-        Rows at once, but for a unit that has more by itself.
+        Most rows of a chunk (at least 64), unless a single unit has more.
     rows : ndarray of int, or None
-        Which rows, by unit; None for all, in their order.
+        Rows sorted by unit; None for all rows, in their order.
     starts : ndarray of int, or None
-        Where in `rows` those of each unit begin, and where the last end; None: each row is a unit.
+        Positions in `rows` where each unit's rows begin, and where the last end; None: each row is a unit.
     """
     most = max(most // 4 * 4, 64)
     if rows is None or starts is None:

@@ -128,8 +128,8 @@ def rest_of_sum(x):
     return left if u > 0.0 and u < np.inf else 0.0
 
 
-# The log-gamma function: Stirling's series from 8 on; from 1/2 to 8 after eight steps of the recurrence; below
-# 1/2 by the reflection formula. It is split into parts, see `fast_forms`.
+# The log-gamma function: by Stirling's series from 8 on; between 1/2 and 8 after eight steps of the
+# recurrence; below 1/2 by the reflection formula. It is split into parts, see `fast_forms`.
 
 
 @numba.njit(**_OPTIONS)

@@ -1,7 +1,7 @@
-"""The Ops that are known not to raise, whatever numbers they are given, in all that is compiled.
+"""The Ops that are known not to raise, whatever numbers they are given; only these may read records.
 
-An error would be about one record, and would be for all to see. `tests/records/test_gate.py` tries each
-with what is no number, infinite, zero, subnormal, singular and empty, differentiated as well.
+An error would be about one record, and would be visible. `tests/records/test_gate.py` tries each Op, and its
+derivative, with inputs that are NaN, infinite, zero, subnormal, singular and empty.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.row_types.ops import name_of
 
-#: Functions of numbers, by the names of their classes.
+#: Scalar Ops, by the names of their classes.
 SCALARS = frozenset(
     "Abs Add AND ArcCos ArcCosh ArcSin ArcSinh ArcTan ArcTan2 ArcTanh BetaInc BetaIncInv Cast Ceil Clip "
     "Conj Cos Cosh Deg2Rad EQ Erf Erfc Erfcinv Erfcx Erfinv Exp Exp2 Expm1 Floor GE GT Gamma GammaInc "
@@ -31,10 +31,10 @@ SCALARS = frozenset(
     "Owens_t PolyGamma Pow Psi Rad2Deg Real Reciprocal RoundHalfAwayFromZero RoundHalfToEven Second "
     "Sigmoid Sign Sin Sinh Softplus Sqr Sqrt Sub Switch Tan Tanh TriGamma TrueDiv Trunc XOR".split()
 )
-#: Graphs inside of functions of numbers, which are entered.
+#: Scalar Ops with a graph inside, whose Ops are checked one by one.
 _OF_SCALARS = frozenset({"Composite", "ScalarLoop"})
-#: And of tensors: linear algebra that gives NaN for a matrix with which it cannot be computed; sums, shapes,
-#: positions, orders, which raise where shapes do not fit: these are public.
+#: All admitted Ops. Linear algebra gives NaN for a matrix for which it has no result; sums, shapes, indexing
+#: and sorting raise only if shapes do not fit, and shapes are public.
 ADMITTED = SCALARS.union(
     _OF_SCALARS,
     "Cholesky QR SolveTriangular CholeskySolve "
@@ -47,18 +47,18 @@ ADMITTED = SCALARS.union(
 )
 
 
-#: Of these, what has as many entries as the shapes of its inputs say, and takes no part of them, by numbers.
+#: Those of these Ops whose result has a shape that depends on the shapes of its inputs, not on their numbers.
 OF_SHAPES = frozenset(
     "Cholesky QR SolveBase AllocDiag ArgSortOp Argmax BatchedDot CAReduce Convolve1d "
     "CumOp Dot Dot22 Dot22Scalar ExtractDiag Gemm Gemv Ger LogSoftmax SearchsortedOp Softmax SoftmaxGrad "
     "SortOp".split()
 )
-# Inputs of them of which that is not so: what is sorted by, and how much of a convolution is given.
+# Exceptions, from this input on: the sorter of `searchsorted`, and the mode of a convolution.
 NUMBERS_OF_SHAPES = {"SearchsortedOp": 2, "Convolve1d": 2}
 
 
 def goes_by_shapes(op: Op, inputs: Sequence[Variable], private: Sequence[bool]) -> bool:
-    """Whether what an Op gives has as many entries as the shapes of its inputs say, within each batch."""
+    """Return whether, within each batch entry, an Op's result has a shape that depends on shapes alone."""
     if isinstance(op, Subtensor | AdvancedSubtensor):
         whole = all(one == slice(None) for one in op.idx_list if isinstance(one, slice))
         return whole and not any(v.type.dtype == "bool" for v in inputs[1:])
@@ -67,7 +67,7 @@ def goes_by_shapes(op: Op, inputs: Sequence[Variable], private: Sequence[bool]) 
 
 
 def admits(op: Op, trusted: Collection[object] = ()) -> bool:
-    """Whether an Op is known not to raise; graphs inside of it are for `admit` to enter."""
+    """Return whether an Op is known not to raise; graphs inside of it are checked by `admit`."""
     if isinstance(op, Elemwise):
         return admits_number(op.scalar_op)
     if isinstance(op, Blockwise):
@@ -80,9 +80,9 @@ def admits(op: Op, trusted: Collection[object] = ()) -> bool:
 
 
 def never_ends(op: Op, private: Sequence[bool]) -> bool:
-    """Whether an Op takes the longer the larger a number of records is.
+    """Return whether the run time of an Op grows with a number of the records.
 
-    The order of a polygamma function, and the number of steps of a loop, also within a composed function.
+    It is the order of a polygamma function, or the number of steps of a loop, also within a composite Op.
     """
     scalar: Any = op.scalar_op if isinstance(op, Elemwise) else op
     if type(scalar).__name__ in ("PolyGamma", "ScalarLoop"):
@@ -99,7 +99,7 @@ def never_ends(op: Op, private: Sequence[bool]) -> bool:
 
 
 def admits_number(op: Op) -> bool:
-    """Whether a function of numbers is; with those that it is made of."""
+    """Return whether a scalar Op, with all Ops that it is made of, is known not to raise."""
     names = {c.__name__ for c in type(op).__mro__}
     inner = getattr(op, "fgraph", None)
     if inner is not None:
@@ -119,7 +119,7 @@ def admit(
     ----------
     outputs : sequence of Variable
     private : collection of Variable
-        What has records.
+        Variables that hold records.
     random : bool
         Whether random draws are admitted.
     trusted : collection of str or type
@@ -146,7 +146,7 @@ def admit(
 
 
 def _inner(op: Op, node: Apply, private: Sequence[bool]) -> set[Variable]:
-    """What depends on records at the beginning of the graph inside of an Op; all states of a scan."""
+    """Return inputs of the graph inside of an Op that may depend on records: of a scan, all states do."""
     if not isinstance(op, Scan):
         return {v for v, is_private in zip(op.fgraph.inputs, private, strict=True) if is_private}
     own = dict(zip(node.inputs, private, strict=True))

@@ -1,4 +1,4 @@
-"""When indexing leaves one entry a record. See docs/proofs/rows."""
+"""Rules of indexing: when one entry a record is left. See docs/proofs/rows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -26,23 +26,23 @@ from pymc_dp.records.row_types.types import (
     rule,
 )
 
-#: What is taken along an axis, or several.
+#: An index along one axis, or a mask along several.
 type Index = Variable | slice
 
 
 class Places(NamedTuple):
-    """Where axes go when a tensor is indexed.
+    """The axes of the result when a tensor is indexed.
 
     Attributes
     ----------
     kept : dict of int to int
-        Axes that are taken whole, ``:``, and where they are afterwards.
+        Axes that are taken whole, ``:``, and their position in the result.
     first : int
-        Where the axes of index arrays begin afterwards.
+        Position of the first axis of the index arrays in the result.
     ndim : int
-        How many axes index arrays have, broadcast against each other.
+        Number of axes of the index arrays, broadcast against each other.
     arrays : list of (int, Variable)
-        Index arrays, and the axis of the tensor that each is about.
+        The axis of the tensor that each index array indexes, and the array.
     """
 
     kept: dict[int, int]
@@ -56,7 +56,7 @@ def _whole(index: Index) -> bool:
 
 
 def _places(x: Variable, indices: Sequence[Index]) -> Places:
-    """Follow the axes of `x`, as NumPy places them."""
+    """Find the positions of the axes of `x` in the result, by NumPy's rules."""
     padded = [*indices, *[slice(None)] * (x.type.ndim - _axes_used(indices))]
     where = {k: i for k, i in enumerate(padded) if not isinstance(i, slice)}
     ndim = max(map(_ndim, where.values()), default=0)
@@ -76,7 +76,7 @@ def _places(x: Variable, indices: Sequence[Index]) -> Places:
 
 
 def places_of(node: Apply) -> tuple[int, int]:
-    """Where the axes of index arrays begin in what a node takes or writes, and how many axes that has."""
+    """Return where the index arrays' axes begin in what a node reads or writes, and its number of axes."""
     first = 2 if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) else 1
     x, op = node.inputs[0], node.op
     indices = indices_from_subtensor(node.inputs[first:], op.idx_list)
@@ -86,14 +86,14 @@ def places_of(node: Apply) -> tuple[int, int]:
 
 
 def _width(index: Variable | slice) -> int:
-    """Number of axes that an index consumes: a mask as many as it has."""
+    """Return the number of axes of the tensor that an index consumes: a mask consumes as many as it has."""
     if not isinstance(index, slice) and index.type.dtype == "bool":
         return int(index.type.ndim)
     return 1
 
 
 def _ndim(index: Variable) -> int:
-    """Number of axes that an index array has in the result: a mask one."""
+    """Return the number of axes that an index array has in the result: a mask has one."""
     return 1 if index.type.dtype == "bool" else int(index.type.ndim)
 
 
@@ -116,7 +116,7 @@ def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType
 
 
 def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -> bool:
-    """Whether what is taken of a shape is the length of another axis than the records'."""
+    """Return whether the entry taken of a shape is the length of another axis than the records'."""
     if len(indices) != 1 or isinstance(indices[0], slice):
         return False
     of, axes = axes_in(shape, casts=True)
@@ -142,7 +142,7 @@ def _indexed(
     input_types: Sequence[RowType],
     writes: bool = False,
 ) -> RowType:
-    """Type of ``x[indices]``; where it writes, `_written` looks at what stands beside records."""
+    """Return the type of ``x[indices]``; for writes, `_written` checks public numbers beside records."""
     indices = indices_from_subtensor(inputs, node.op.idx_list)
     private = {v: t for v, t in zip(inputs, input_types, strict=True) if isinstance(t, Rows)}
     places = _places(x, list(indices))
@@ -174,7 +174,8 @@ def _indexed(
             return no_rule(node.op)
         looked_up = [(axis, v) for axis, v in places.arrays if v not in private and axis != own]
 
-        # All records look at one place, or each at its own, of as many at which one number is.
+        # Either all records read one position; or each reads its own, where the table is one number along
+        # the axis and all its positions are read.
         def reaches(axis: int, v: Variable) -> bool:
             return is_range_of(typing, v, x, axis) or (axis in ranges and is_as_long(typing, x, axis))
 
@@ -190,7 +191,7 @@ def _indexed(
 
 @rule(IncSubtensor, AdvancedIncSubtensor)
 def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    """Type of ``x[indices].set(y)`` or ``.inc(y)``."""
+    """Return the type of ``x[indices].set(y)`` or ``.inc(y)``."""
     x, y, *inputs = node.inputs
     x_type, y_type, *input_types = types
     place = _indexed(typing, node, x, x_type, inputs, input_types, writes=True)
@@ -210,7 +211,7 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return PUBLIC
     if y_type is PUBLIC and not typing.one_value(y, after - ndim + y.type.ndim):
         return by_place(node.op)
-    # Which axis of x that is: one taken whole, or one indexed by 0, 1, ..., n - 1.
+    # Find the axis of x along which records are written: taken whole, or indexed by 0, 1, ..., n - 1.
     found = [axis for axis, there in places.kept.items() if there == after]
     lift = after - places.first
     for (axis, v), t in zip(places.arrays, _types_of(places, inputs, input_types), strict=True):
@@ -225,22 +226,22 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return x_type if found == [x_type.axis] else over_records(node.op)
     if len(found) > 1 or not typing.one_value(x, found[0]):
         return by_place(node.op)
-    # Where a range is written to, what is longer has places that are no record's; and an error would say
-    # whether a private number is this one.
+    # If x is written at a range and is longer, some of its entries are no record's; and an error would reveal
+    # whether a private number of records equals its length.
     known = found[0] in places.kept and typing.relation == "substitute"
     return Rows(found[0]) if known or is_as_long(typing, x, found[0]) else no_rule(node.op)
 
 
 def _types_of(places: Places, inputs: Sequence[Variable], types: Sequence[RowType]) -> list[RowType]:
-    """Types of index arrays: numbers among them are public."""
+    """Return the types of index arrays: those that are no inputs, but numbers, are public."""
     known = dict(zip(inputs, types, strict=True))
     return [known.get(v, PUBLIC) for _, v in places.arrays]
 
 
 def _is_one_place(typing: Typing, index: Variable, axis: int) -> bool:
-    """Whether an index is the same along an axis of what indices are broadcast to, from its end: below 0.
+    """Return whether an index is one number along an axis of the broadcast indices.
 
-    A mask stands for an array of places along the last.
+    `axis` is negative, and counts from the end. A mask stands for an array of positions along the last axis.
     """
     if index.type.dtype == "bool":
         return axis != -1

@@ -1,4 +1,4 @@
-"""What can be said of an Op, or of a number, without knowing what reads records."""
+"""Properties of Ops and of sizes that do not depend on which variables read records."""
 
 from typing import cast
 
@@ -26,7 +26,7 @@ _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "Dif
 
 
 def known(op: Op) -> bool:
-    """Whether the code of an Op, and of those inside of it, is PyTensor's or PyMC's, and no black box.
+    """Return whether the code of an Op, and of Ops inside of it, is PyTensor's or PyMC's and no black box.
 
     An Op from elsewhere may do anything, and its Python code may hold data.
     """
@@ -39,7 +39,7 @@ def known(op: Op) -> bool:
 
 
 def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
-    """Graphs inside of an Op, which may hold data."""
+    """Return the graphs inside of an Op, which may hold data."""
     graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
     for name in ("scalar_op", "core_op"):
         part = getattr(op, name, None)
@@ -48,15 +48,15 @@ def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
 
 
 def allocates(op: Op) -> bool:
-    """Whether an Op, what it is applied to a batch by, or a graph inside of it, leaves memory unwritten."""
+    """Return whether an Op, its core Op, or an Op in a graph inside of it may leave memory unwritten."""
     core = op.core_op if isinstance(op, Blockwise) else op
     nodes = [node for fgraph in inner_graphs(core) for node in fgraph.apply_nodes]
-    own = isinstance(core, AllocEmpty | PermuteRowElements)  # a place may come twice among what it goes by
+    own = isinstance(core, AllocEmpty | PermuteRowElements)  # a permutation may name a position twice
     return own or any(allocates(node.op) for node in nodes)
 
 
 def inner_constants(op: Op) -> list[Constant]:
-    """Constants of the graphs inside of an Op, and of those inside of them."""
+    """Return the constants of the graphs inside of an Op, and of graphs inside of these."""
     found = []
     for fgraph in inner_graphs(op):
         for variable in fgraph.variables:
@@ -68,20 +68,20 @@ def inner_constants(op: Op) -> list[Constant]:
 
 
 def keeps(node: Apply, number: int) -> bool:
-    """Whether a node is a cast that changes no whole number up to `number`."""
+    """Return whether a node is a cast that changes no whole number up to `number`."""
     if not (isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Cast"):
         return False
     return holds(node.outputs[0].type.dtype, number)
 
 
 def holds(dtype: str, number: int) -> bool:
-    """Whether a type of numbers has all whole numbers up to `number`."""
+    """Return whether a type has all whole numbers up to `number`."""
     kind = np.dtype(dtype).kind
     return dtype == "float64" or (kind in "iu" and np.iinfo(dtype).max >= number)
 
 
 def sizes_of(shape: Variable) -> list[int] | list[Variable] | None:
-    """Entries of a vector of sizes: numbers, or scalar variables."""
+    """Return the entries of a vector of sizes, numbers or scalar variables; None if they are not known."""
     if isinstance(shape, Constant):
         return [int(v) for v in shape.data]
     node = shape.owner
@@ -89,12 +89,12 @@ def sizes_of(shape: Variable) -> list[int] | list[Variable] | None:
 
 
 def known_shape(variable: Variable) -> tuple[int | None, ...]:
-    """Lengths that the type of a variable has, None for those it does not know; () for what is no array."""
+    """Return the static lengths of a variable, None for unknown ones; () if it is no array."""
     return variable.type.shape if isinstance(variable.type, HasShape) else ()
 
 
 def name_of(op: Op) -> str:
-    """What a user would call an Op."""
+    """Return what a user would call an Op."""
     of = op.core_op if isinstance(op, Blockwise) else op.scalar_op if isinstance(op, Elemwise) else op
     name = type(of).__name__
     return {"CumOp": "cumsum", "AdvancedSubtensor": "indexing", "Subtensor": "indexing"}.get(
@@ -103,7 +103,7 @@ def name_of(op: Op) -> str:
 
 
 def length_along(variable: Variable, axis: int) -> Variable:
-    """Length along an axis, by the sizes that the variable is made from."""
+    """Return the length along an axis as a simplified graph of the sizes that the variable is made from."""
     return _simplified(variable.shape[axis])
 
 
@@ -113,7 +113,7 @@ def _simplified(size: Variable) -> Variable:
 
 
 def public_number(variable: object) -> int | None:
-    """Value of an integer constant, or of a shared integer without axes: a number, not data."""
+    """Return the value of an integer constant, or of a shared integer without axes: a number, not data."""
     if isinstance(variable, int | np.integer):
         return int(variable)
     if isinstance(variable, Constant):
@@ -131,7 +131,7 @@ def public_number(variable: object) -> int | None:
 
 
 def written_part(node: Apply) -> set[str]:
-    """Which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, whole along the others."""
+    """Return which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, all others whole."""
     indices = indices_from_subtensor(node.inputs[2:], node.op.idx_list)
     if not node.op.set_instead_of_inc or len(indices) != node.inputs[0].type.ndim:
         return set()
@@ -147,7 +147,10 @@ def written_part(node: Apply) -> set[str]:
 
 
 def axes_in(shape: Variable, casts: bool = False) -> tuple[Variable | None, range]:
-    """Whose shape, or part of it, a vector is, perhaps cast; and of which axes. None if it is no shape."""
+    """Return the variable whose shape, or a part of it, a vector is, and the axes; None if it is no shape.
+
+    With `casts`, the vector may be cast.
+    """
     shape = _uncast(shape) if casts else shape
     node = shape.owner
     if node is not None and isinstance(node.op, Shape):
@@ -164,9 +167,10 @@ def axes_in(shape: Variable, casts: bool = False) -> tuple[Variable | None, rang
 
 
 def is_written_before(node: Apply, k: int) -> bool:
-    """Whether of a scan's state all memory was written that its steps do not write: as `scan` makes it.
+    """Return whether the entries of a scan's state that its steps do not write were written before.
 
-    That is ``empty(steps + taps, ...)[:taps].set(initial)``, with a number of taps: how far steps look back.
+    `scan` makes a state as ``empty(steps + taps, ...)[:taps].set(initial)``, where the number of taps is how
+    far steps look back.
     """
     info = node.op.info
     looks_back = [*info.mit_mot_in_slices, *info.mit_sot_in_slices, *info.sit_sot_in_slices]
@@ -193,13 +197,13 @@ def is_written_before(node: Apply, k: int) -> bool:
 
 
 def _same_number(a: Variable, b: Variable) -> bool:
-    """Whether two scalars are one number, or computed alike."""
+    """Return whether two scalars are the same number, or computed in the same way."""
     number = public_number(a)
     return equal_computations([a], [b]) if number is None else number == public_number(b)
 
 
 def _uncast(variable: Variable) -> Variable:
-    """What is written as a number of a kind that holds it, or as one without axes."""
+    """Return the variable behind casts to types that hold it, and behind conversions to or from scalars."""
     node = variable.owner
     cast_ = node is not None and (
         isinstance(node.op, ScalarFromTensor | TensorFromScalar)

@@ -1,4 +1,4 @@
-"""Whether public numbers stand for every record alike, or differ by the place that a record has."""
+"""Whether public numbers are the same for every record, or differ by the position of a record."""
 
 from collections.abc import Callable, Mapping
 
@@ -15,29 +15,30 @@ from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
 from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
 
-#: Whether all entries along an axis are one number.
+#: Function that returns whether all entries along an axis are one number.
 type Along = Callable[[int], bool]
 
 
 class OneValue:
-    """Whether all entries of public variables of a graph along an axis are one number, by construction.
+    """Decides whether all entries of a public variable along an axis are one number, by construction.
 
-    A constant counts by its numbers: it is public, or was computed of sizes.
+    The entries of constants are looked at: a constant is public, or was computed from sizes.
 
     Parameters
     ----------
     stands_for : mapping of Variable to callable
-        What is asked instead of an input of a graph within an Op, of an axis of that input.
+        For the inputs of a graph within an Op: a function of an axis of the input, with the answer from the
+        outer graph.
     """
 
     def __init__(self, stands_for: Mapping[Variable, Along] | None = None):
         self._stands_for = {} if stands_for is None else stands_for
-        # What was found, but for what is only supposed of the states of a loop.
+        # Answers that do not depend on suppositions about the states of a loop.
         self._found: dict[tuple[Variable, int], bool] = {}
         self._supposed: set[tuple[Variable, int]] = set()
 
     def __call__(self, variable: Variable, axis: int) -> bool:
-        """Say so for an axis; one that the variable does not have, and one of length 1, has one number."""
+        """Return whether entries along an axis are one number; true for length 1, or without that axis."""
         ndim = variable.type.ndim if isinstance(variable.type, HasShape) else 0
         if not 0 <= axis < ndim or variable.type.shape[axis] == 1:
             return True
@@ -48,7 +49,10 @@ class OneValue:
         return self._found[variable, axis]
 
     def throughout(self, state: Variable, axis: int, step: Variable) -> bool:
-        """Whether a state of a loop that starts with one number along an axis has one after each step."""
+        """Return whether a loop's state that starts as one number along an axis stays so after each step.
+
+        By induction: it is supposed of the state, and then has to follow for the step's result.
+        """
         if (state, axis) in self._supposed:
             return True
         self._supposed.add((state, axis))
@@ -80,11 +84,11 @@ class OneValue:
             case Dot():
                 return self(rest[0], rest[0].type.ndim - 1) if axis or x.type.ndim == 1 else self(x, 0)
             case DimShuffle():
-                return self(x, int(op.new_order[axis]))  # an axis that is new has length 1
+                return self(x, int(op.new_order[axis]))  # new axes have length 1: see `__call__`
             case OpFromGraph():
                 outputs = op.fgraph.bind(dict(zip(op.fgraph.inputs, node.inputs, strict=True)))
                 return self(outputs[node.outputs.index(variable)], axis)
-            case AllocEmpty():  # what was written is looked at where it is written
+            case AllocEmpty():  # its entries are judged where they are written
                 return True
             case Alloc():
                 return self(x, axis - ndim + x.type.ndim)
@@ -94,7 +98,7 @@ class OneValue:
             case ExtractDiag():
                 left = [a for a in range(x.type.ndim) if a not in (op.axis1, op.axis2)]
                 return axis < len(left) and self(x, left[axis])
-            case Reshape():  # nothing is known of where numbers go, but if there is one
+            case Reshape():  # where entries go is not followed: all of them must be one number
                 return all(self(x, a) for a in range(x.type.ndim))
             case SpecifyShape():
                 return self(x, axis)
@@ -119,7 +123,7 @@ def _indices(node: Apply) -> list[object]:
 
 
 def _axes_left(node: Apply) -> list[int]:
-    """Axes of what is indexed that are left."""
+    """Return the axes of the indexed variable that are left: those with slices or without an index."""
     whole = [a for a, index in enumerate(_indices(node)) if isinstance(index, slice)]
     return [*whole, *range(len(_indices(node)), node.inputs[0].type.ndim)]
 

@@ -1,4 +1,4 @@
-"""What is provably the number of records, as long as there are, or their places 0, 1, ..., n - 1."""
+"""Which variables are provably the number of records, have such a length, or are positions 0, ..., n - 1."""
 
 from collections.abc import Callable
 
@@ -21,7 +21,7 @@ from pymc_dp.records.row_types.types import Rows, Typing
 
 
 def is_length(typing: Typing, variable: Variable) -> bool:
-    """Whether a scalar is the number of records by construction."""
+    """Return whether a scalar is the number of records by construction."""
     node = variable.owner
     if node is None:
         return public_number(variable) == typing.n_rows
@@ -46,7 +46,7 @@ def is_length(typing: Typing, variable: Variable) -> bool:
 
 
 def _whose_length(number: Variable) -> tuple[Variable, int] | None:
-    """The tensor and the axis of which a number is the length, as it is written."""
+    """Return the tensor and the axis whose length a scalar is, as the graph is written; or None."""
     node = number.owner
     if node is not None and isinstance(node.op, Shape_i):
         return node.inputs[0], node.op.i
@@ -61,7 +61,7 @@ def _whose_length(number: Variable) -> tuple[Variable, int] | None:
 
 
 def is_as_long(typing: Typing, tensor: Variable, axis: int) -> bool:
-    """Whether a tensor is as long along an axis as there are records, by construction."""
+    """Return whether an axis of a tensor is as long as there are records, by construction."""
     shape = known_shape(tensor)
     if not 0 <= axis < len(shape) or shape[axis] == 1:
         return False
@@ -91,12 +91,12 @@ def _axis_of_records(typing: Typing, tensor: Variable, axis: int) -> bool:
 
 
 def record_range(typing: Typing, variable: Variable) -> int | None:
-    """The axis along which a variable is 0, 1, ..., n - 1 by construction; others have length 1."""
+    """Return the axis along which a variable is 0, 1, ..., n - 1 by construction; others have length 1."""
     return _range(typing, variable, lambda stop: is_length(typing, stop))
 
 
 def is_range_of(typing: Typing, variable: Variable, tensor: Variable, axis: int) -> bool:
-    """Whether a variable is all places along an axis of a tensor, by construction."""
+    """Return whether a variable is all positions 0, 1, ... along an axis of a tensor, by construction."""
     length = tensor.type.shape[axis]
 
     def is_stop(stop: Variable) -> bool:
@@ -118,7 +118,7 @@ def _range(typing: Typing, variable: Variable, is_stop: Callable[[Variable], boo
         order = list(node.op.new_order)
         return order.index(axis) if axis in order else None
     if isinstance(node.op, Reshape):
-        # Into axes of length 1, but for one.
+        # All axes but one must have length 1.
         sizes = sizes_of(node.inputs[1]) or []
         long = [a for a, size in enumerate(sizes) if public_number(size) != 1]
         return long[0] if len(long) == 1 and _range(typing, node.inputs[0], is_stop) is not None else None

@@ -1,4 +1,4 @@
-"""One rule an Op: when what it makes of records is one entry a record again. See docs/proofs/rows."""
+"""Rules of Ops: when the result of an Op on records has one entry a record again. See docs/proofs/rows."""
 
 from collections.abc import Sequence
 
@@ -46,17 +46,17 @@ from pymc_dp.records.row_types.types import (
 
 
 def over_records(op: Op) -> Mixed:
-    """Say that an Op runs over the records."""
+    """Return the type for an Op that combines different records."""
     return Mixed(f"`{name_of(op)}` over the records")
 
 
 def public_arguments(types: Sequence[RowType]) -> bool:
-    """Whether sizes, axes and indices say nothing about records but perhaps their number."""
+    """Return whether sizes, axes and indices depend on no record, except perhaps on the number of records."""
     return all(isinstance(t, Public | Length) for t in types)
 
 
 def no_rule(op: Op) -> Mixed:
-    """Refuse a use of an Op for which nothing has been proved."""
+    """Return the type for a use of an Op about which nothing has been proved."""
     return Mixed(f"`{name_of(op)}` of the records, in a way that has no rule")
 
 
@@ -78,7 +78,8 @@ def _same(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 @rule(CheckAndRaise)
 def _check(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    # Likelihoods lose their checks before they are typed: elsewhere, whether one raises would show.
+    # Checks are removed from likelihoods before these are typed. Elsewhere it would be visible whether a
+    # check raises.
     return (
         types[0] if all(t is PUBLIC for t in types[1:]) else Mixed("a check of the records, which may raise")
     )
@@ -98,7 +99,7 @@ def _if_else(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowT
 
 
 def _either_of(typing: Typing, node: Apply, types: Sequence[RowType], of: Sequence[Variable]) -> RowType:
-    """Type of one or the other: nobody compares their lengths."""
+    """Return the type of either branch; a public branch must be as long as the records: nothing checks it."""
     found = aligned(typing, types, node, of)
     if not isinstance(found, Rows):
         return found
@@ -126,7 +127,7 @@ def _dimshuffle(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowTyp
 def _sweep(
     typing: Typing, node: Apply, types: Sequence[RowType], swept: Sequence[int] | None, drops: bool
 ) -> RowType:
-    """Something over one or more axes, entry by entry along the others."""
+    """Return the type of an Op that works over one or more axes, and entry by entry along the others."""
     first, *rest = types
     if not public_arguments(rest) or (isinstance(first, Rows) and LENGTH in rest):
         return no_rule(node.op)
@@ -234,7 +235,7 @@ def _contract(
     batch: int,
     result: Sequence[str],
 ) -> RowType:
-    """Type of a product: records on an axis that is not summed over, of one factor; the others public."""
+    """Return the type of a product: one factor has records, on an axis that is kept; others are public."""
     private = [(t, sig) for t, sig in zip(types, signature, strict=True) if isinstance(t, Rows)]
     if len(private) != 1 or types.count(PUBLIC) != len(types) - 1:
         return Mixed(f"`{name_of(node.op)}` of records with records")
@@ -251,7 +252,7 @@ def _contract(
 
 @rule(OpFromGraph)
 def _inner_graph(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType]:
-    # As if it stood in the graph around it: what is a length there, and one number, is so within.
+    # Typed as a part of the outer graph, so that what is a length or one number there is so within.
     outputs = node.op.fgraph.bind(dict(zip(node.op.fgraph.inputs, node.inputs, strict=True)))
     found = typing(outputs, dict(zip(node.inputs, types, strict=True)))
     return [whole(found[v]) for v in outputs]

@@ -1,4 +1,4 @@
-"""When a scan leaves one entry a record: over another axis than theirs. See docs/proofs/rows."""
+"""Rule of scans: one entry a record is left if the scan is over another axis. See docs/proofs/rows."""
 
 from collections.abc import Collection, Sequence
 from functools import partial
@@ -24,14 +24,14 @@ from pymc_dp.records.row_types.types import (
 
 @rule(Scan)
 def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType]:
-    """Type the step, and iterate the types of its states until they stay."""
+    """Type the step, and iterate the types of its states until they do not change."""
     op, count = node.op, len(node.outputs)
     private = any(isinstance(t, Rows) for t in types)
     if LENGTH in types or not public_arguments(types[:1]) or (private and op.info.n_mit_mot):
         return [no_rule(op)] * count
     maps = op.get_oinp_iinp_iout_oout_mappings()
     places = list(range(len(types)))
-    # These have no axis of steps. By their places: a variable may be a sequence as well.
+    # Inputs without an axis of steps, by position: a variable may be a sequence as well.
     entire = {*op.outer_untraced_sit_sot(places), *op.outer_non_seqs(places)}
     if any(t == Rows(0) and k not in entire for k, t in enumerate(types)):
         return [over_records(op)] * count
@@ -39,7 +39,7 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
     results: list[RowType] = []
     settled = looked = False
     while not (looked and settled):
-        looked = settled  # which states are public is known then
+        looked = settled  # once types have settled, public states can be checked for one number
         sources = {
             op.inner_inputs[k]: step[outer]
             for outer, within in maps["inner_inp_from_outer_inp"].items()
@@ -58,9 +58,9 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
             outer = maps["outer_inp_from_outer_out"].get(k, -1)
             if outer >= 0:  # a state: what the step makes of it is what the next step reads
                 result = _either(step[outer], result)
-                if looked and isinstance(result, Rows):  # what is public at its start, or of a step
+                if looked and isinstance(result, Rows):  # an initial state or a step's result may be public
                     public = [(inner, one, result.axis) for one in made if found[one] is PUBLIC]
-                    if types[outer] is PUBLIC and maps["inner_inp_from_outer_inp"][outer]:  # no length
+                    if types[outer] is PUBLIC and maps["inner_inp_from_outer_inp"][outer]:  # it is no length
                         public.append((typing, node.inputs[outer], result.axis + int(outer not in entire)))
                     if not all(within.one_value(v, axis) for within, v, axis in public):
                         result = by_place(op)
@@ -76,7 +76,10 @@ def _scan(typing: Typing, node: Apply, types: Sequence[RowType]) -> list[RowType
 
 
 def _within(typing: Typing, node: Apply, entire: Collection[int], states: bool) -> Typing:
-    """For the step: what is one number for all records in the inputs and, if asked, in states stays so."""
+    """Make the typing of the step: an input is one number along an axis if the outer variable is.
+
+    With `states`, a state also has to stay so in each step.
+    """
     op, stands_for = node.op, dict[Variable, Along]()
     inner, maps = typing.again(stands_for), op.get_oinp_iinp_iout_oout_mappings()
 
@@ -92,7 +95,7 @@ def _within(typing: Typing, node: Apply, entire: Collection[int], states: bool) 
 
 
 def _either(a: RowType, b: RowType) -> RowType:
-    """Type of something that is sometimes the one, sometimes the other; goes up only, so that it settles."""
+    """Return the type of a variable with either type: never below `a`, so that the iteration ends."""
     if b is PUBLIC or isinstance(a, Mixed) or a == b:
         return a
     return b if a is PUBLIC or isinstance(b, Mixed) else Mixed("`scan`, whose state has records on two axes")

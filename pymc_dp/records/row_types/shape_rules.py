@@ -1,4 +1,4 @@
-"""When sizes, and changes of shape, leave one entry a record. See docs/proofs/rows."""
+"""Rules of sizes and of changes of shape: when one entry a record is left. See docs/proofs/rows."""
 
 import math
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from pymc_dp.records.row_types.types import (
 
 @rule(SpecifyShape)
 def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    """A length that is private can only be that of the records: an error would be about it."""
+    """Allow a private length only if it is the number of records: an error would reveal something of it."""
     first, *sizes = types
     own = first.axis if isinstance(first, Rows) else None
     right = []
@@ -63,7 +63,7 @@ def _alloc(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     of_records = all(is_length(typing, node.inputs[1 + axis]) for axis in sized)
     if isinstance(first, Rows):
         axis = first.axis + node.outputs[0].type.ndim - node.inputs[0].type.ndim
-        # What is as long as there are records along another axis has every record with every other.
+        # With a second axis as long as the records, every record would stand beside every other.
         own = typing.relation == "substitute" or is_length(typing, node.inputs[1 + axis])
         return Rows(axis) if own and of_records and set(sized) <= {axis} else over_records(node.op)
     if first is LENGTH or len(sized) > 1 or not of_records:
@@ -99,11 +99,11 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return no_rule(node.op)
     before, alike = _product(x.type.shape[:axis]), True
     for a, size in enumerate(sizes):
-        # In row-major order, where as many numbers come before, record i is number i again.
+        # In row-major order record i stays at position i if as many entries come before the axis.
         same = (alike and a == axis) or (before is not None and before == _product(out.type.shape[:a]))
         fits = out.type.shape[a] == typing.n_rows or _is_size(typing, size, x, axis)
         if same and (fits or _is_rest(sizes, a, x, axis)):
-            # The lengths of other axes are public: one may not be n.
+            # No other axis may have a private length.
             others = [size for k, size in enumerate(sizes) if k != a and isinstance(size, Variable)]
             return no_rule(node.op) if any(typing.of(v) is LENGTH for v in others) else Rows(a)
         alike = alike and a < x.type.ndim and (_static(out, a, x) or _is_size(typing, size, x, a))
@@ -111,7 +111,7 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 
 def _is_rest(sizes: Sequence[Variable | int | None], a: int, x: Variable, axis: int) -> bool:
-    """Whether a size is -1, and all others are numbers, as many entries as one record has."""
+    """Return whether a size is -1, and the others are numbers whose product is one record's entries."""
     numbers = [None if size is None else public_number(size) for size in sizes]
     others = [*numbers[:a], *numbers[a + 1 :]]
     of_one = _product([*x.type.shape[:axis], *x.type.shape[axis + 1 :]])
@@ -148,7 +148,7 @@ def _static(out: Variable, axis: int, x: Variable) -> bool:
 
 
 def _is_size(typing: Typing, size: Variable | int | None, x: Variable, axis: int) -> bool:
-    """Whether a number, or scalar, is the length of an axis of x by construction."""
+    """Return whether a number, or scalar, is the length of an axis of x by construction."""
     if size is None:
         return False
     if isinstance(size, int):

@@ -1,7 +1,7 @@
-"""Which variables of a graph are public, which hold one entry a record, and which mix records.
+"""Row types: which variables of a graph are public, which hold one entry a record, and which mix records.
 
-Every variable gets one of a few types, from the Op that makes it and the types of its inputs; no value is
-looked at. The files of rules have one rule an Op; docs/proofs/rows proves them.
+Every variable gets one of a few types, from the Op that computes it and the types of its inputs; no value is
+looked at. The files of rules have one rule for each Op; docs/proofs/rows proves them.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -33,29 +33,29 @@ RELATIONS = ("substitute", "add_remove")
 
 @dataclass(frozen=True)
 class Public:
-    """Depends on parameters and public data only."""
+    """A variable that depends on parameters and public data only."""
 
 
 @dataclass(frozen=True)
 class Length:
-    """Depends on the number of records as well, which is private when records are added or removed."""
+    """A variable that also depends on the number of records, where that number is private."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Entry i along `axis` depends on record i, on parameters and public data, and on nothing else."""
+    """A variable whose entry i along `axis` depends on record i, parameters and public data only."""
 
     axis: int
 
 
 @dataclass(frozen=True, eq=False)
 class Mixed:
-    """Anything else: records are mixed, or nothing is known of what an Op does, or of data that it holds.
+    """Any other variable: records are mixed, or it is not known what an Op does or which data it holds.
 
     Attributes
     ----------
     why : str
-        What the first node that mixed records does, in the user's words.
+        What the first node that mixed records does, in words for the user.
     """
 
     why: str
@@ -63,17 +63,17 @@ class Mixed:
 
 @dataclass(frozen=True, eq=False)
 class ByPlace(Mixed):
-    """Rows beside numbers that differ by the place of a record: those of a variable, perhaps."""
+    """Rows combined with numbers that differ by a record's position: perhaps those of a free variable."""
 
 
 @dataclass(frozen=True, eq=False)
 class Empty(Mixed):
-    """Memory that was not written, or in part: anything may be left in it, but its size is public.
+    """Memory that was not written, or only in part: it may hold anything, but its size is public.
 
     Attributes
     ----------
     sized : RowType
-        Type of memory of this size in which there is one public number.
+        The type that memory of this size has when it is filled with one public number.
     written : RowType or None
         Type of what was written into a part of it.
     parts : frozenset of str
@@ -88,10 +88,11 @@ class Empty(Mixed):
 RowType = Public | Length | Rows | Mixed
 PUBLIC, LENGTH = Public(), Length()
 
-#: Of memory of which anything may be read.
+#: Reason why a variable is mixed: unwritten memory may be read.
 NOT_WRITTEN = "memory that was not written (`pt.empty`), in which records may be left"
-#: From the class of an Op to its rule.
+#: A rule: from a node and the types of its inputs to the types of its outputs, or to one type for all.
 Rule = Callable[["Typing", Apply, Sequence[RowType]], "RowType | list[RowType]"]
+#: From the class of an Op to its rule.
 RULES: dict[type, Rule] = {}
 
 
@@ -107,20 +108,20 @@ def rule(*ops: type) -> Callable[[Rule], Rule]:
 
 
 class Typing:
-    """The types of one graph, and what a rule may ask about it.
+    """The types of the variables of one graph, and properties of the graph that rules need.
 
     Parameters
     ----------
     n_rows : int
         Number of records: the length of a `Rows` axis.
     relation : {"substitute", "add_remove"}
-        Whether that number is public.
+        With "substitute" that number is public.
     trusted : collection of str or type
         Ops without a rule that act on each record by itself, by class or by name.
     lengths : collection of Variable
-        Numbers of the model's that are the number of records, where that is private.
+        Variables of the model that equal the number of records, where that is private.
     stands_for : mapping of Variable to callable
-        Of a graph within an Op: see `OneValue`.
+        For a graph within an Op: see `OneValue`.
 
     Attributes
     ----------
@@ -146,7 +147,7 @@ class Typing:
     def __call__(
         self, outputs: Sequence[Variable], sources: Mapping[Variable, RowType]
     ) -> dict[Variable, RowType]:
-        """Type everything that `outputs` are computed from; a variable without owner is public by default."""
+        """Type all variables that `outputs` depend on; one without owner that is no source is public."""
         self.types.update(sources)
         for node in toposort(list(outputs), blockers=list(sources)):
             found = self._outputs(node)
@@ -154,13 +155,13 @@ class Typing:
         return self.types | {v: self.of(v) for v in outputs if v not in self.types}
 
     def again(self, stands_for: Mapping[Variable, Along] | None = None) -> "Typing":
-        """For another graph, or one inside of an Op."""
+        """Make a `Typing` with the same settings, for another graph or for one inside of an Op."""
         inner = Typing(self.n_rows, self.relation, self.trusted, self.lengths, stands_for)
         inner.trusted_used = self.trusted_used
         return inner
 
     def of(self, variable: Variable) -> RowType:
-        """Type of a variable."""
+        """Return the type of a variable."""
         return self.types.get(variable, LENGTH if variable in self.lengths else PUBLIC)
 
     def _outputs(self, node: Apply) -> list[RowType]:
@@ -169,7 +170,7 @@ class Typing:
         if any(self._may_be_records(v) for v in inner_constants(op)):
             why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
             return [Mixed(why)] * len(node.outputs)
-        if not isinstance(op, AllocEmpty | OpFromGraph | Scan) and allocates(op):  # these are looked into
+        if not isinstance(op, AllocEmpty | OpFromGraph | Scan) and allocates(op):  # these have rules for it
             return [Mixed(NOT_WRITTEN)] * len(node.outputs)
         found = self._rule(op)
         if found is None:
@@ -190,7 +191,7 @@ class Typing:
         return result if isinstance(result, list) else [result] * len(node.outputs)
 
     def is_trusted(self, op: Op) -> str | None:
-        """Name by which the user vouched for an Op."""
+        """Return the name by which the user vouched for an Op, or None."""
         names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
         for given in self.trusted:
             if given in names or given is type(op) or given is op:
@@ -222,12 +223,12 @@ class Typing:
 
 
 def whole(t: RowType) -> RowType:
-    """Type of what an Op makes of memory that was not written: nothing is known, unless it writes on."""
+    """Turn the type of partly unwritten memory into `Mixed`, for Ops that read it; keep other types."""
     return Mixed(t.why) if isinstance(t, Empty) else t
 
 
 def _as_buffer(node: Apply, k: int, t: RowType) -> RowType:
-    """Type of what is in memory that an Op writes to; a scan writes what comes after the first entries."""
+    """Return the type of a buffer that an Op writes to; a scan writes all entries but the initial ones."""
     if not isinstance(t, Empty):
         return t
     if isinstance(node.op, IncSubtensor):
@@ -236,7 +237,7 @@ def _as_buffer(node: Apply, k: int, t: RowType) -> RowType:
 
 
 def buffers_of(node: Apply) -> set[int]:
-    """Inputs that an Op writes to: a scan all that was not written before, indexing a part."""
+    """Return the inputs that an Op writes to: states of a scan, or the first input of an indexed write."""
     op = node.op
     if isinstance(op, IncSubtensor):
         return {0}
@@ -249,9 +250,9 @@ def buffers_of(node: Apply) -> set[int]:
 def aligned(
     typing: Typing, inputs: Sequence[RowType], node: Apply, of: Sequence[Variable] | None = None
 ) -> RowType:
-    """Type of a function entry by entry: all inputs are public, or rows of the same axis.
+    """Return the type of an entrywise function: inputs must be public, or rows along one common axis.
 
-    Inputs are the types of the variables `of`, by default of all that the node has.
+    `inputs` has the types of the variables `of`, by default of the node's inputs.
     """
     axes = {t.axis for t in inputs if isinstance(t, Rows)}
     mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
@@ -274,5 +275,5 @@ def aligned(
 
 
 def by_place(op: Op) -> ByPlace:
-    """Refuse numbers that are not the same for every record, and belong to none."""
+    """Return the type of records combined with numbers that differ by position and are no record's."""
     return ByPlace(f"`{name_of(op)}` of records and of numbers that may differ by the place of a record")
