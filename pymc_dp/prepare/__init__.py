@@ -1,4 +1,4 @@
-"""From a private table to columns a model can use: constants, released once, applied row by row."""
+"""From a private table to columns that a model can use: constants, released once and applied row by row."""
 
 from pymc_dp.prepare.kinds import Boolean, Category, Numeric
 from pymc_dp.prepare.transformer import Prepare

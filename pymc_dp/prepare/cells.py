@@ -1,7 +1,7 @@
-"""What a cell of a table says, whatever is in it: functions of one cell, that raise nothing.
+"""Reading of a table's cells as numbers, levels or truth values: functions of one cell that never raise.
 
-**Privacy.** A cell is read by itself: what another row holds changes nothing, and the storage type of its
-column (which one odd cell can change) neither, as far as a number, text or a bool can be told.
+**Privacy.** A cell is read by itself: neither the content of another row nor the storage type of the column
+(which one odd cell can change) has an effect, as far as a number, text or a bool can be recognised.
 """
 
 import datetime
@@ -14,27 +14,39 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: Longer texts are no levels.
+#: Longest text, in characters, that is read as a level.
 LONGEST_LEVEL = 200
-_TRUE, _FALSE = {"true", "yes", "t", "y", "1"}, {"false", "no", "f", "n", "0"}
-_BOOL = {"true": True, "false": False}
-# Digits by which readers of numbers agree.
+# Words for yes.
+_TRUE = {"true", "yes", "t", "y", "1"}
+# Words for no.
+_FALSE = {"false", "no", "f", "n", "0"}
+# Words that readers of tables turn into truth values.
+_BOOL_WORDS = {"true": True, "false": False}
+# Significant digits of a number's name as a level: those on which readers of numbers agree.
 _DIGITS = 15
+# Types of real numbers.
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
+# A time zone, as ISO 8601 writes it.
 _ZONE = r"Z|[+-]\d\d(?::?\d\d){0,2}"
+# A time of the day, with or without minutes, seconds, fractions and zone, as ISO 8601 writes it.
 _CLOCK = rf"([01]\d|2[0-3])(?::([0-5]\d)(?::([0-5]\d)(?:\.(\d+))?)?)?({_ZONE})?"
-# A day, and perhaps a time of it, as ISO 8601 writes them.
-_MOMENT = re.compile(rf"(\d{{4,}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?:[T ]{_CLOCK})?", re.ASCII)
-# Days and perhaps a time beside them, as pandas writes how long something took.
+# A day, with or without a time, as ISO 8601 writes it.
+_DATE_TIME = re.compile(rf"(\d{{4,}}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01]))(?:[T ]{_CLOCK})?", re.ASCII)
+# A duration of days, with or without a time, as pandas writes it.
 _DURATION = re.compile(r"(-?\d+) days?(?: \+?(\d\d:\d\d:\d\d)(?:\.(\d+))?)?", re.ASCII)
+# The time of a day without one.
 _MIDNIGHT = "00:00:00"
-#: What an odd cell may raise. It counts as missing: an error would say that it is there. An interruption and
-#: the end of a task go through: they are the program's, and a class that raises them in its cells is code.
+#: Exceptions that an odd cell may raise when it is read; the cell then counts as missing, since an error
+#: would reveal that it is there. An interruption and the cancellation of a task are not caught: they come
+#: from the program, and a class that raises them in its cells is code.
 ODD = (Exception, SystemExit)
 
 
 def _plain(cell: object) -> object:
-    """A cell as it was before another one made its column wider: numbers of text, text of bytes, reals."""
+    """Undo what the storage type of a column does to a cell: text to numbers, bytes to text, complex to real.
+
+    Another cell may have changed that type.
+    """
     if cell is np.ma.masked:
         return None
     if isinstance(cell, np.ndarray) and cell.ndim == 0:
@@ -42,7 +54,7 @@ def _plain(cell: object) -> object:
     if isinstance(cell, bytes):
         cell = cell.decode("utf-8")
     if isinstance(cell, str):
-        # Of a subclass, a plain one; NumPy leaves zeros at the end out.
+        # Subclasses become plain text; NumPy drops zero bytes at the end.
         return _read(str.__str__(cell).rstrip("\0"))
     if isinstance(cell, complex | np.complexfloating):
         return float(cell.real) if cell.imag == 0 else None
@@ -50,14 +62,14 @@ def _plain(cell: object) -> object:
 
 
 def _read(text: str) -> object:
-    """The truth value or number that a text stands for, whatever white space is around it; else the text.
+    """Return the truth value or number that a text stands for, whatever white space surrounds it; or the text.
 
-    Readers of CSV files, and NumPy, return numbers where all cells of a column are numbers, and text where
-    one is not. Python's `float` reads all that they read, but for what docs/proofs/prepare lists.
+    Readers of CSV files, and NumPy, return numbers if all cells of a column are numbers, and text if one is
+    not. Python's `float` reads all that they read, except for what docs/proofs/prepare lists.
     """
     word = text.strip().lower()
-    if word in _BOOL:
-        return _BOOL[word]
+    if word in _BOOL_WORDS:
+        return _BOOL_WORDS[word]
     try:
         return float(text)
     except ValueError:
@@ -65,7 +77,7 @@ def _read(text: str) -> object:
 
 
 def number(cell: object) -> float:
-    """A finite number, or NaN for what is missing or is none: numbers, and text that reads as one."""
+    """Read a number, or text that stands for one; NaN for a missing cell, or one that is no finite number."""
     try:
         cell = _plain(cell)
         if isinstance(cell, bool | np.bool_):
@@ -79,10 +91,10 @@ def number(cell: object) -> float:
 
 
 def level_text(cell: object) -> str | None:
-    """Name of a level, or None for what is missing: 3, 3.0, "3", "3.0" and "03" are one level.
+    """Return the name of a level, or None for a missing cell: 3, 3.0, "3", "3.0" and "03" are one level.
 
     So are true and 1, a day and its midnight, and a moment in any time zone, as an object or as text: one odd
-    cell makes a column of the one of the other, or changes how all of a column's dates are written.
+    cell may turn a column of one form into another, or change how all dates of a column are written.
     """
     try:
         cell = _plain(cell)
@@ -103,18 +115,18 @@ def level_text(cell: object) -> str | None:
 
 
 def _name(value: float) -> str:
-    """Of a number; by way of a float: whole numbers become floats in a column where one is missing."""
+    """Return the name of a number. It is a float, since integers become floats if a cell is missing."""
     return str(int(value)) if value == math.floor(value) else f"{value:.{_DIGITS}g}"
 
 
 def _moment(text: str) -> str:
-    """Name of the day, moment (in UTC if it has a zone) or duration that a text stands for; else the text."""
+    """Return the name of the day, moment (in UTC if it has a zone) or duration in a text; else the text."""
     if took := _DURATION.fullmatch(text):
         days, clock, fraction = took.groups()
         clock, fraction = clock or _MIDNIGHT, (fraction or "").rstrip("0")
         rest = f"{clock}.{fraction}" if fraction else clock
         return f"{days} days" if rest == _MIDNIGHT else f"{days} days {rest}"
-    found = _MOMENT.fullmatch(text)
+    found = _DATE_TIME.fullmatch(text)
     if found is None:
         return text
     day, hour, minute, second, fraction, zone = found.groups()
@@ -130,7 +142,7 @@ def _moment(text: str) -> str:
 
 
 def truth(cell: object) -> float:
-    """1 or 0, or NaN for what is missing or is neither."""
+    """Read a truth value as 1 or 0; NaN for a cell that is missing or neither."""
     try:
         cell = _plain(cell)
         word = cell.strip().lower() if isinstance(cell, str) and len(cell) <= LONGEST_LEVEL else ""
@@ -143,7 +155,7 @@ def truth(cell: object) -> float:
 
 
 def numbers_of(column: np.ndarray) -> np.ndarray:
-    """`number` of each cell, shape (n,)."""
+    """Return `number` of each cell, shape (n,)."""
     if column.dtype.kind in "fiub":
         with np.errstate(all="ignore"):
             values = column.astype(float)
@@ -152,7 +164,7 @@ def numbers_of(column: np.ndarray) -> np.ndarray:
 
 
 def truths_of(column: np.ndarray) -> np.ndarray:
-    """`truth` of each cell, shape (n,)."""
+    """Return `truth` of each cell, shape (n,)."""
     if column.dtype.kind in "fiub":
         values = numbers_of(column)
         return np.where((values == 0) | (values == 1), values, np.nan)
@@ -160,7 +172,7 @@ def truths_of(column: np.ndarray) -> np.ndarray:
 
 
 def levels_of(column: np.ndarray) -> list[str | None]:
-    """`level_text` of each cell."""
+    """Return `level_text` of each cell."""
     return [level_text(cell) for cell in column.tolist()]
 
 

@@ -1,4 +1,4 @@
-"""Public constants of a column, with the noise that is in them; applied to cells, one row at a time."""
+"""Public constants of a column, with the size of their noise; applied to cells, one row at a time."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,20 +19,20 @@ class NumericConstants:
     Attributes
     ----------
     lower, upper : float
-        Values are clipped to them.
+        Bounds to which values are clipped.
     mean, std : float
-        Of the clipped values, in units of the column.
+        Mean and standard deviation of the clipped values, in units of the column.
     mean_noise, std_noise : float
-        Standard deviation of what noise adds to them.
+        Standard deviation of the noise in each.
     count, missing : float
-        Numbers, and cells that are none.
+        Counts of cells that are numbers, and of those that are not.
     count_noise : float
-        Standard deviation of the noise of both.
+        Standard deviation of the noise in both.
     cells : Cells
-        For quantiles.
+        Noisy histogram, for quantiles.
     reliable : bool
-        Whether mean and standard deviation stand out of their noise; if not, `centre` and `scale` are from
-        quantiles.
+        Whether the variance and the count are well above their noise; if not, `centre` and `scale` are
+        computed from quantiles.
     """
 
     lower: float
@@ -53,12 +53,12 @@ class NumericConstants:
 
     @property
     def centre(self) -> float:
-        """What is subtracted, and stands for what is missing."""
+        """Number that is subtracted, and that replaces missing cells."""
         return self.mean if self.reliable else self._clipped(0.5)
 
     @property
     def scale(self) -> float:
-        """What is divided by, above 0."""
+        """Number that is divided by, above 0."""
         if self.reliable:
             return self.std
         between = (self._clipped(ndtr(1)) - self._clipped(ndtr(-1))) / 2  # as of a normal distribution
@@ -75,15 +75,15 @@ class LevelConstants:
     Attributes
     ----------
     levels : tuple of str
-        Numbered from 1 on; 0 is for all others and what is missing.
+        Levels that are numbered from 1 on; 0 is for all others and for missing cells.
     counts : tuple of float
-        Noisy, of each.
+        Noisy count of each level.
     other, missing : float
-        Noisy; NaN (None in JSON) where nothing is known but that it is below `threshold`.
+        Noisy counts; NaN (None in JSON) if it is only known that a count is below `threshold`.
     count_noise : float
-        Standard deviation of the noise of a count.
+        Standard deviation of the noise in a count.
     threshold : float
-        Noisy counts below it made no level; 0 where levels are given.
+        Least noisy count of a level; 0 if levels are given.
     """
 
     levels: tuple[str, ...]
@@ -108,7 +108,7 @@ class BooleanConstants:
     true, false, missing : float
         Noisy counts.
     count_noise : float
-        Standard deviation of the noise of each.
+        Standard deviation of the noise in each.
     """
 
     true: float
@@ -118,7 +118,7 @@ class BooleanConstants:
 
     @property
     def fill(self) -> float:
-        """What stands for what is missing: the more frequent of 0 and 1."""
+        """Number that replaces missing cells: the more frequent of 0 and 1."""
         return float(self.true > self.false)
 
 
@@ -133,20 +133,21 @@ def numeric_constants(
     missing: list[tuple[float, float]],
     n: int | None,
 ) -> NumericConstants:
-    """Mean and standard deviation from noisy sums.
+    """Compute mean and standard deviation from noisy sums.
 
     Parameters
     ----------
     bounds : (float, float)
     sums : ndarray, shape (3,)
-        Noisy: number, sum, sqrt(2) times sum of squares, of values clipped to [-1, 1].
+        Noisy count, sum, and sqrt(2) times sum of squares, of values scaled and clipped to [-1, 1].
     sums_std : float
-        Standard deviation of the noise of each.
+        Standard deviation of the noise in each.
     cells : Cells
     missing : list of (float, float)
-        Noisy numbers of what is missing, and the standard deviations of their noise.
+        Noisy counts of missing cells, and the standard deviations of their noise.
     n : int or None
-        Where it is public, it says more of how many numbers there are than their noisy sum does.
+        Number of records, if it is public: the count of numbers is then n less the missing cells, whose
+        estimate is more precise.
     """
     lower, upper = bounds
     middle, half = (lower + upper) / 2, (upper - lower) / 2
@@ -163,10 +164,11 @@ def numeric_constants(
     m, q = float(sums[1]) / size, float(sums[2]) / math.sqrt(2) / size
     m = min(max(m, -1.0), 1.0)
     variance = q - m**2
-    # To first order in the noise of the two sums and of the number.
+    # Standard deviations to first order in the noise of the two sums and of the count.
     m_noise = math.hypot(sums_std, m * count_std) / size
     v_noise = math.sqrt(sums_std**2 / 2 + 4 * m**2 * sums_std**2 + ((2 * m**2 - q) * count_std) ** 2) / size
-    # Deviations of its noise above which a variance is one: its root is known to one part in eight.
+    # A variance is used if it is above this many standard deviations of its noise: its root is then known to
+    # one part in eight.
     stands_out = 4.0
     reliable = variance > stands_out * v_noise and count > stands_out * count_std
     std = math.sqrt(variance) if variance > 0 else 0.0
@@ -186,20 +188,20 @@ def numeric_constants(
 
 
 def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
-    """Mean of independent estimates, weighted by their precision, and its standard deviation."""
+    """Average independent estimates, weighted by their precision; return also the standard deviation."""
     weights = np.array([1 / std**2 for _, std in estimates])
     values = np.array([value for value, _ in estimates])
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
-#: Name of the level 0: all that have no level of their own, and what is missing.
+#: Name of the level 0: all values without a level of their own, and missing cells.
 OTHER = "(other)"
-# Quantile of the normal distribution for intervals of 95 per cent.
+# Quantile of the normal distribution for 95 per cent intervals.
 _Z95 = 1.959964
 
 
 def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray) -> dict[str, np.ndarray]:
-    """Columns that one column becomes, each of shape (n,)."""
+    """Transform a column to one or two columns, each of shape (n,)."""
     if isinstance(constants, NumericConstants):
         values = read.numbers_of(column)
         missing = np.isnan(values)
@@ -217,7 +219,7 @@ def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray)
 
 
 def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
-    """Values on the scale of the column; numbers of levels as their names."""
+    """Return values on the scale of the column; numbers of levels become their names."""
     if isinstance(constants, NumericConstants):
         return constants.centre + constants.scale * values
     if isinstance(constants, LevelConstants):
@@ -226,7 +228,7 @@ def restored(constants: Constants, values: np.ndarray) -> np.ndarray:
 
 
 def summarised(c: Constants, quantiles: Sequence[float]) -> Iterator[tuple[str, float, float, float, float]]:
-    """Statistic, value, noise and interval of what is known of a column."""
+    """Yield statistic, value, noise and interval of all that is known of a column."""
     noise = c.count_noise
     if isinstance(c, NumericConstants):
         rows = [("count", c.count, noise), ("missing", c.missing, noise)]

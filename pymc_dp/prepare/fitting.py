@@ -1,4 +1,4 @@
-"""The releases of one column, one after the other, and the constants that follow."""
+"""The releases of one column, one after the other, and the constants that are computed from them."""
 
 import math
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ from pymc_dp.prepare.releases import GRID, MISSING, histogram, level_counts, mom
 from pymc_dp.privacy.mechanisms.summaries import ThresholdedCounts
 from pymc_dp.records.sums import guarded
 
-# What is said where reading cells fails, which nothing in a cell should make it do.
+# Beginning of the error message if cells cannot be read, which no content of a cell should cause.
 READ = "A column could not be read"
 
 
 def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
-    """Release what the schedule of a column says, each thing once.
+    """Make the releases in a column's schedule, each once, and compute its constants.
 
     Parameters
     ----------
@@ -27,14 +27,14 @@ def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int
     column : ndarray, shape (n,)
         Private.
     made : mapping of str to IntegerSums or ThresholdedCounts
-        By name of the release: it adds the noise.
+        The mechanism that adds the noise, by the name of the release.
     n : int or None
         Number of records, where it is public.
 
     Notes
     -----
-    **Privacy.** Noise scales were fixed before. What a release counts in, and to what it clips, are functions
-    of releases before it: adaptive composition.
+    **Privacy.** Noise scales were fixed before. The cells and the clipping bounds of a release are functions
+    of earlier releases: adaptive composition.
     """
     if isinstance(kind, Category):
         levels = guarded(read.levels_of, column, what=READ)
@@ -52,7 +52,7 @@ def constants_of(kind: Kind, column: np.ndarray, made: Mapping[str, Any], n: int
 
 def _numeric(kind: Numeric, values: np.ndarray, made: Mapping[str, Any], n: int | None) -> Constants:
     std, missing = made["cells"].std, []
-    # Cells of a second grid where neither n is public nor a first grid was paid for.
+    # Number of cells of the second grid if n is private and there is no first grid.
     public_cells = 64
     if kind.bounds is None:
         noisy = made["octaves"].release(guarded(histogram, values, OCTAVE_EDGES))

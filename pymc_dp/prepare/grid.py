@@ -1,21 +1,21 @@
-"""Cells that numbers are counted in: first powers of two, then as many cells as noise leaves something in.
+"""Cells of histograms: first powers of two, then as many cells as have counts well above the noise.
 
-**Privacy.** Edges are public: constants, or functions of noisy counts. A number is in one cell, always.
+**Privacy.** Edges are public: constants, or functions of noisy counts. A number is always in one cell.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-#: Edges between cells of powers of two, the outer ones open: -2**40, ..., -2**-40, 2**-40, ..., 2**40.
+#: Edges of the cells (octaves), the outer cells open: -2**40, ..., -2**-40, 2**-40, ..., 2**40.
 OCTAVE_EDGES = np.concatenate([-(2.0 ** np.arange(40, -41, -1)), 2.0 ** np.arange(-40, 41)])
-# A cell holds somebody if its noisy count is so many standard deviations above 0. Of 200 empty cells one
-# reaches it by chance in one of 50 tables, and makes bounds wider than they need to be.
+# A cell counts as occupied if its noisy count is this many standard deviations of the noise above 0. By
+# chance one of 200 empty cells does so in one of 50 tables, which makes bounds wider than necessary.
 SIGNIFICANT = 4.0
 
 
 def span_of_octaves(noisy: np.ndarray, std: float) -> tuple[float, float] | None:
-    """Outer edges of the octaves that hold somebody, and one more on each side; None if none does."""
+    """Return the outer edges of the occupied octaves and one more on each side; None if none is occupied."""
     found = np.flatnonzero(noisy > SIGNIFICANT * std)
     if not found.size:
         return None
@@ -24,39 +24,39 @@ def span_of_octaves(noisy: np.ndarray, std: float) -> tuple[float, float] | None
 
 
 def number_of_cells(records: float, std: float) -> int:
-    """Of the second grid, each with about four standard deviations of records.
+    """Return the number of cells of the second grid: about four standard deviations of noise in records each.
 
-    A function of a public or a noisy number of records.
+    It is a function of a public or a noisy number of records.
     """
     return int(np.clip(records / (4 * std), 8, 256))
 
 
 def edges_by_octaves(noisy: np.ndarray, std: float, span: tuple[float, float], cells: int) -> np.ndarray:
-    """Edges of cells with about equally many records each, by the noisy counts of powers of two."""
+    """Compute edges of cells with about equally many records each, from the noisy counts of octaves."""
     outer = OCTAVE_EDGES[(OCTAVE_EDGES >= span[0]) & (OCTAVE_EDGES <= span[1])]
     first = int(np.searchsorted(OCTAVE_EDGES, span[0]))
     inside = noisy[first + 1 : first + len(outer)]
     mass = np.where(inside > 2 * std, inside, 0.0)
     below = np.r_[0.0, np.cumsum(mass)] / max(mass.sum(), 1e-300)
-    # Equal steps of records, records spread evenly in an octave; the ends of the span stay.
+    # Quantiles in equal steps, with records spread evenly within an octave; the ends of the span are kept.
     rising, where = np.unique(below, return_index=True)
     inner = np.interp(np.linspace(0, 1, cells - 1), rising, outer[where])
-    # Of steps without records the upper end matters too: an empty octave has no cell inside, but edges.
+    # A run of empty octaves gets edges at both ends, and none inside.
     stops = outer[np.flatnonzero(np.diff(mass > 0)) + 1] if len(mass) > 1 else outer[:0]
     return np.unique(np.r_[span[0], inner, stops, span[1]])
 
 
 @dataclass(frozen=True)
 class Cells:
-    """Noisy counts of cells of numbers.
+    """Noisy counts of numbers in cells.
 
     Attributes
     ----------
     edges : tuple of float, length m
     counts : tuple of float, length m + 1
-        Below the first edge, between edges, above the last.
+        Counts below the first edge, between edges, and above the last.
     std : float
-        Standard deviation of each count's noise.
+        Standard deviation of the noise in each count.
     """
 
     edges: tuple[float, ...]
@@ -64,9 +64,10 @@ class Cells:
     std: float
 
     def bounds(self) -> tuple[float, float]:
-        """Where somebody is, beyond doubt, and as far again as the last cell is wide; all if nobody is.
+        """Return bounds of the cells that are certainly occupied, wider by the width of the outermost cell.
 
-        Cells stand out of their noise alone or together with those next to them, towards the middle.
+        Without such cells, return the outermost edges. A cell is judged alone, or together with cells next to
+        it towards the middle.
         """
         inner, edges = np.array(self.counts[1:-1]), np.array(self.edges)
         first, last = self._first(inner), self._first(inner[::-1])
@@ -78,7 +79,10 @@ class Cells:
         return (float(lower), float(upper)) if first <= last else (self.edges[0], self.edges[-1])
 
     def _first(self, counts: np.ndarray) -> int | None:
-        """First cell that holds somebody, alone or with the one or three after it, and shows it itself."""
+        """Return the first occupied cell: significant alone, or together with the one or three after it.
+
+        The cell itself has to be 2.5 standard deviations above 0.
+        """
         found = []
         for width in (1, 2, 4):
             sums = np.convolve(counts, np.ones(width), "valid") if len(counts) >= width else counts[:0]
@@ -87,18 +91,19 @@ class Cells:
         return int(min(found)) if found else None
 
     def quantile(self, share: float, z: float = 0.0) -> tuple[float, float, float]:
-        """Estimate, and an interval that holds the quantile of the records with `z` deviations of the noise.
+        """Estimate a quantile of the records, with an interval of `z` standard deviations of the noise.
 
-        The interval ends at edges: where in its cell a record is, is not known.
+        The interval ends at edges, since the position of a record within its cell is not known.
         """
         counts, edges = np.array(self.counts), np.array(self.edges)
         total, k, m = max(float(counts.sum()), 1.0), np.arange(1, len(counts)), len(counts)
         below = np.cumsum(counts)[:-1] / total  # at each edge
         std = self.std / total * np.sqrt(k * (1 - share) ** 2 + (m - k) * share**2)
-        # Between the two rising curves around it; the slope keeps flat parts apart.
+        # Make the curve increasing: the mean of the increasing curves above and below it. A small slope is
+        # added, so that flat parts can be inverted.
         rising = np.maximum.accumulate(below) + np.minimum.accumulate(below[::-1])[::-1]
         at = np.interp(share, rising / 2 + 1e-9 * k / m, edges)
-        # Only the edges next to the quantile itself can make these wrong, so that z holds for one edge.
+        # Only errors at the edges next to the quantile can make these wrong: z is for a single edge.
         reached, short = np.flatnonzero(below + z * std >= share), np.flatnonzero(below - z * std < share)
         first = reached[0] if reached.size else len(edges)
         last = short[-1] if short.size else -1

@@ -1,4 +1,4 @@
-"""What a column is declared to be: public, before anything of it is read."""
+"""Kinds of columns, as the user declares them: public, before anything is read."""
 
 import math
 from collections.abc import Mapping
@@ -15,15 +15,15 @@ class Numeric:
     Parameters
     ----------
     bounds : (float, float), optional
-        Known without the data: values outside are clipped to them. Default: they are found, at a third of
-        the column's budget.
+        Bounds that are known without the data: values outside are clipped to them. Default: they are found,
+        at a third of the column's budget.
     indicator : bool
-        Add a column ``<name>_missing`` of 0 and 1.
+        Whether to add a column ``<name>_missing`` of 0 and 1.
 
     Raises
     ------
     ValueError
-        Bounds are not two ordinary numbers in order.
+        Bounds are not two ordinary numbers in increasing order.
     """
 
     bounds: tuple[float, float] | None = None
@@ -49,15 +49,15 @@ class Category:
     Parameters
     ----------
     levels : sequence, optional
-        Known without the data. Default: those with enough records are found.
+        Levels that are known without the data. Default: those with enough records are found.
     at_least : float
-        Noisy counts below it make no level of their own; where levels are not given, a threshold that follows
-        from the budget holds as well.
+        Least noisy count of a level of its own; if levels are not given, a threshold that follows from the
+        budget applies as well.
 
     Raises
     ------
     ValueError
-        `levels` are not different from each other as text, or there are none.
+        `levels` are not all different as text, or there are none.
     """
 
     levels: tuple[str, ...] | None = None
@@ -82,7 +82,7 @@ class Boolean:
 
 
 Kind = Numeric | Category | Boolean
-#: What a kind may be called in place of its class.
+#: Names that stand for the classes.
 NAMES: dict[str, type] = {"numeric": Numeric, "category": Category, "boolean": Boolean}
 
 
@@ -92,7 +92,7 @@ def kinds_of(columns: Mapping[str, "str | Kind"]) -> dict[str, Kind]:
     Raises
     ------
     TypeError
-        They are no mapping of names, or one is neither one of the three classes nor the name of one.
+        They are no mapping of names, or a kind is neither one of the three classes nor the name of one.
     """
     if not isinstance(columns, Mapping) or not columns:
         raise TypeError("columns= takes a mapping of column names to kinds, as {'age': 'numeric'}.")

@@ -1,7 +1,7 @@
-"""What is released of a column, with its sensitivity and its price: a schedule fixed before a cell is read.
+"""The releases of a column, with sensitivity and price: a schedule that is fixed before a cell is read.
 
-**Privacy.** Neighbouring tables: one row (or one person's row) replaced, or there or not. docs/proofs/prepare
-derives every sensitivity here; `tests/prepare/test_sensitivity.py` tries to exceed them.
+**Privacy.** Neighbouring tables: one row (or one person's row) is replaced, or added or removed.
+docs/proofs/prepare derives every sensitivity here; `tests/prepare/test_sensitivity.py` tries to exceed them.
 """
 
 import math
@@ -23,22 +23,23 @@ from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.rounding import round_up
 
-# Of delta, over exp(epsilon), for each column whose levels are found: accountants count it (1 + exp(epsilon))
-# times, and a ledger has a thousandth of delta for all of it (`privacy.budget.filters`), 250 columns.
+# For each column whose levels are found, the share of delta exp(-epsilon) that it may use. Accountants count
+# it (1 + exp(epsilon)) times, and a ledger reserves a thousandth of delta for all such columns
+# (`privacy.budget.filters`): enough for 250.
 _LEVEL_SHARE = 2e-6
-# OpenDP reckons down to 2e-16.
+# Least delta of such a column: OpenDP computes down to 2e-16.
 _LEAST_LEVEL_DELTA = 1e-15
 
-#: Parts into which a clip bound is divided: sums of rounded numbers are exact.
+#: Number of grid steps in a clip bound: numbers are rounded to these, so that sums are exact.
 GRID = 2**20
-#: Sensitivity of `moments`, in whole numbers, under both relations: section 2 of the proof.
+#: Sensitivity of `moments`, in grid steps, under both relations: section 2 of the proof.
 MOMENTS_SENSITIVITY = 2.0 * GRID + 2.0
-#: The cell of those that are missing, among levels: no text is a level that is empty.
+#: Name of missing cells among levels: the empty text is no level.
 MISSING = ""
 
 
 def schedule(kind: Kind) -> tuple[str, ...]:
-    """Releases of a column, in their order; each has the same share of the budget."""
+    """Return the releases of a column, in their order; each has the same share of the budget."""
     if isinstance(kind, Numeric):
         return ("octaves", "cells", "moments") if kind.bounds is None else ("cells", "moments")
     if isinstance(kind, Category) and kind.levels is None:
@@ -47,7 +48,7 @@ def schedule(kind: Kind) -> tuple[str, ...]:
 
 
 def measurement(release: str, rho: float, delta: float, relation: str) -> IntegerSums | ThresholdedCounts:
-    """What adds the noise of a release, and says what it costs."""
+    """Make the mechanism of a release, which adds the noise and states the price."""
     if release == "levels":
         return ThresholdedCounts(rho, delta, relation)
     if release == "moments":
@@ -55,11 +56,11 @@ def measurement(release: str, rho: float, delta: float, relation: str) -> Intege
     return IntegerSums(rho, histogram_sensitivity(relation))
 
 
-# Exact sums; private. A cell of a table adds to each by itself.
+# Exact sums; private. Each cell of a table contributes to them independently of other cells.
 
 
 def histogram(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
-    """Numbers in each cell, and last of those that are missing."""
+    """Count the numbers in each cell; the last count is of missing ones."""
     known = values[~np.isnan(values)]
     cells = np.searchsorted(edges, known, side="right")
     counts = np.bincount(cells, minlength=len(edges) + 1)
@@ -67,24 +68,27 @@ def histogram(values: np.ndarray, edges: np.ndarray) -> np.ndarray:
 
 
 def moments(values: np.ndarray, lower: float, upper: float) -> np.ndarray:
-    """Number, sum and sqrt(2) times sum of squares of numbers clipped to [-1, 1], in units of 1 / `GRID`."""
+    """Compute count, sum and sqrt(2) times sum of squares of numbers scaled and clipped to [-1, 1].
+
+    They are integers in units of 1 / `GRID`.
+    """
     known = values[~np.isnan(values)]
     middle, half = (lower + upper) / 2, (upper - lower) / 2
     with np.errstate(all="ignore"):
         z = (known - middle) / half
-    # NaN where bounds are too close for floating point: it would be a huge integer.
+    # NaN, if bounds are too close for floating point, would become a huge integer.
     z = np.rint(np.clip(np.where(np.isnan(z), 0.0, z), -1, 1) * GRID)
     squares = np.rint(math.sqrt(2.0) * z**2 / GRID)
     return np.array([GRID * len(z), z.astype(np.int64).sum(), squares.astype(np.int64).sum()], dtype=np.int64)
 
 
 def level_counts(levels: list[str | None]) -> dict[str, int]:
-    """Number of each level, of those that are missing as `MISSING`."""
+    """Count each level; missing cells are counted as `MISSING`."""
     return Counter(MISSING if level is None else level for level in levels)
 
 
 def named_counts(levels: list[str | None], names: tuple[str, ...]) -> np.ndarray:
-    """Number of each of these, then of others, then of those that are missing."""
+    """Count each of the named levels, then others, then missing cells."""
     number: Mapping[str | None, int] = {name: k for k, name in enumerate(names)} | {None: len(names) + 1}
     numbers = [number.get(level, len(names)) for level in levels]
     return np.bincount(numbers, minlength=len(names) + 2).astype(np.int64)
@@ -99,7 +103,7 @@ class Target:
     epsilon, delta : float
     relation : str
     level_delta : float
-        Part of delta for each column of levels that are not known.
+        Part of delta for each column whose levels are not given.
     """
 
     epsilon: float
@@ -116,9 +120,9 @@ class Target:
         Raises
         ------
         TypeError
-            One is missing, or the ledger is none.
+            An argument is missing, or the ledger is none.
         ValueError
-            One is out of range, or contradicts the ledger.
+            An argument is out of range, or contradicts the ledger.
         """
         check_ledger(ledger, relation)
         if delta is None and ledger is not None:
@@ -148,7 +152,7 @@ class Target:
 
 @lru_cache
 def rho_of(releases: tuple[str, ...], target: Target) -> float:
-    """Price of each release, in zCDP: all together cost epsilon at delta, and no more."""
+    """Compute the price of each release, in zCDP, such that all together cost epsilon at delta, not more."""
 
     def events(rho: float) -> EventSet:
         made = [measurement(one, rho, target.level_delta, target.relation).event for one in releases]

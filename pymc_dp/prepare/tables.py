@@ -1,7 +1,7 @@
-"""Tables in and out: pandas, or a mapping of names to arrays.
+"""Reading and writing of tables: pandas, or a mapping of names to arrays.
 
-Public of a table: that it is one, the names of its columns, the number of its rows where n is public. The
-type in which a column is stored is looked at to read its cells, and for nothing else.
+Public facts about a table are that it is one, the names of its columns, and the number of its rows where n is
+public. The storage type of a column is used to read its cells, and for nothing else.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,19 +13,19 @@ from numpy.typing import ArrayLike
 
 from pymc_dp.prepare.cells import ODD
 
-#: What `Prepare` reads and returns.
+#: Tables that `Prepare` reads and returns.
 type Table = pd.DataFrame | Mapping[str, ArrayLike]
 
 
 def columns_of(table: Table, names: Sequence[str]) -> tuple[dict[str, np.ndarray], int]:
-    """The columns of these names, each of shape (n,), and n.
+    """Return the columns of these names, each of shape (n,), and n.
 
     Raises
     ------
     TypeError
-        It is no table, or a column is none.
+        `table` is no table, or a column is of a wrong type.
     ValueError
-        A column is not there, is there twice, or has another length or more than one dimension.
+        A column is missing, is there twice, or has another length or more than one dimension.
     """
     if not isinstance(table, pd.DataFrame | Mapping):
         raise TypeError(
@@ -46,10 +46,10 @@ def columns_of(table: Table, names: Sequence[str]) -> tuple[dict[str, np.ndarray
 
 
 def _array(column: object) -> np.ndarray:
-    """A column as an array of plain numbers or of cells; no cell makes it fail.
+    """Convert a column to an array of plain numbers or of cells; no content of a cell makes it fail.
 
-    **Privacy.** It runs before anything is paid: an error would say what is in a cell. What has no Python
-    object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
+    **Privacy.** It runs before anything is paid, and an error would reveal what is in a cell. A cell without
+    a Python object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
     """
     if isinstance(column, np.ma.MaskedArray):
         unmasked = _array(np.ma.getdata(column)).astype(object)
@@ -71,7 +71,7 @@ def _array(column: object) -> np.ndarray:
 
 
 def _cells(column: pd.Series | list | tuple | np.ndarray) -> list[object]:
-    """Each cell; None for one that cannot be had, as a time zone's date that is after the year 9999 in it."""
+    """Return each cell; None for one that cannot be read, such as a date after the year 9999 in its zone."""
     try:
         return [_plain_time(cell) for cell in column]
     except ODD:
@@ -80,7 +80,7 @@ def _cells(column: pd.Series | list | tuple | np.ndarray) -> list[object]:
 
 
 def _python(read: Callable[[], object]) -> object:
-    """What is read of one cell; None if that raises."""
+    """Read one cell; None if that raises."""
     try:
         return read()
     except ODD:
@@ -88,30 +88,30 @@ def _python(read: Callable[[], object]) -> object:
 
 
 def _plain_time(cell: object) -> object:
-    """A date of NumPy's as in a column of dates alone: one odd cell makes a column of objects of it."""
+    """Convert a NumPy date like those of a column of dates; one odd cell turns such a column into objects."""
     kind = type(cell)  # whose own `==` may be anything
     return _times(np.array([cell]))[0] if kind is np.datetime64 or kind is np.timedelta64 else cell
 
 
 def _times(column: np.ndarray) -> np.ndarray:
-    """Dates as pandas' Timestamps; durations are neither numbers nor levels."""
+    """Convert dates to pandas' Timestamps; durations become None, as they are neither numbers nor levels."""
     cells = np.full(len(column), None, dtype=object)
     if column.ndim != 1 or column.dtype.kind == "m" or np.datetime_data(column.dtype)[0] == "generic":
         return cells if column.ndim == 1 else column
     try:
-        if np.datetime_data(column.dtype)[0] in ("ps", "fs", "as"):  # of which pandas has none
+        if np.datetime_data(column.dtype)[0] in ("ps", "fs", "as"):  # units that pandas does not have
             column = column.astype("M8[ns]")
         years = column.astype("M8[Y]").astype(np.int64)
-        there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years of pandas' dates that have seconds
+        there = ~np.isnat(column) & (np.abs(years) < 10**11)  # years that pandas' dates in seconds can have
         cells[there] = pd.Series(column[there]).astype(object).to_numpy()
-    except ODD:  # of one of them: the others are read one by one
+    except ODD:  # one of them fails: they are read one by one
         if len(column) > 1:
             cells[:] = [_times(column[k : k + 1])[0] for k in range(len(column))]
     return cells
 
 
 def table_of(columns: Mapping[str, np.ndarray], like: Table) -> Table:
-    """Columns as a table of the kind of another one, with its index."""
+    """Return columns as a table of the same type as another one, with its index."""
     if isinstance(like, pd.DataFrame):
         return pd.DataFrame(dict(columns), index=like.index)
     return dict(columns)

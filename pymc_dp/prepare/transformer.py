@@ -1,4 +1,4 @@
-"""`Prepare`: what a model needs to know of a table's columns, released once; then applied row by row."""
+"""`Prepare`: constants of a table's columns that a model needs, released once and then applied row by row."""
 
 import json
 import math
@@ -33,10 +33,11 @@ from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
 
+# Version of the format of `to_json`.
 _FORMAT = 3
-# Of no object, which could not be pickled with it.
+# Lock for charges. It is no attribute of `Prepare`, which could then not be pickled.
 _PAYING = threading.Lock()
-#: What JSON may name.
+#: Classes that JSON may name.
 _CLASSES = [*NAMES.values(), Cells, NumericConstants, LevelConstants, BooleanConstants]
 
 
@@ -48,37 +49,37 @@ class Prepare:
     Parameters
     ----------
     columns : mapping of str to kind
-        Of each column that is wanted: "numeric", "category" or "boolean", or `dp.Numeric`, `dp.Category`,
-        `dp.Boolean` with what is known of it. Public: chosen without looking at the table.
+        The kind of each column that is wanted: "numeric", "category" or "boolean", or `dp.Numeric`,
+        `dp.Category`, `dp.Boolean` with what is known about it. Public: chosen without looking at the table.
     epsilon, delta : float
         Price of `fit`, for all columns together. With a ledger, `delta` is the ledger's by default.
     ledger : Ledger, optional
-        Charged before a cell is read.
+        Ledger that is charged before a cell is read.
     neighboring_relation : {"substitute", "add_remove"}, optional
-        The ledger's by default; else "substitute": the number of rows is public.
+        Default: the ledger's, or without one "substitute", where the number of rows is public.
     label : str
-        For the ledger's reader.
+        Label of the ledger's entry.
 
     Attributes
     ----------
     constants_ : dict of str to constants
         After `fit`: `NumericConstants`, `LevelConstants` or `BooleanConstants` of each column. Public.
     events : EventSet
-        What `fit` releases, as accountants see it; known before.
+        Privacy events of `fit`, from which accountants compute its cost; known before.
 
     Raises
     ------
     ImportError
         OpenDP is not installed.
     TypeError, ValueError
-        An argument is not what it should be.
+        An argument is of a wrong type, or out of range.
 
     Notes
     -----
-    **Privacy.** Event: zCDP releases of OpenDP (docs/proofs/prepare). Released: noisy counts in cells, noisy
-    sums of clipped numbers and of their squares, names of levels that enough records have. Everything in
-    `constants_` is a function of these, of the declarations and, under "substitute", of the number of rows.
-    What `transform` returns is private: rows go to a model, not to a reader.
+    **Privacy.** Event: zCDP releases of OpenDP (docs/proofs/prepare). Released are noisy counts in cells,
+    noisy sums of clipped numbers and of their squares, and names of levels that enough records have.
+    Everything in `constants_` is a function of these, of the declarations and, under "substitute", of the
+    number of rows. The result of `transform` is private: rows are for a model, not for a reader.
 
     Examples
     --------
@@ -121,7 +122,7 @@ class Prepare:
 
     @property
     def events(self) -> EventSet:
-        """What `fit` releases, as accountants see it."""
+        """Privacy events of `fit`."""
         made = [self._measurement(release).event for _, release in self._releases]
         return EventSet(made, self._target.relation)
 
@@ -129,13 +130,13 @@ class Prepare:
         return measurement(release, self._rho, self._target.level_delta, self._target.relation)
 
     def cost(self) -> pd.DataFrame:
-        """What each release costs and how much noise it has, before anything is paid.
+        """Return the price and the noise of each release, before anything is paid.
 
         Returns
         -------
         pandas.DataFrame
-            A row a release: column, release, rho (zCDP), the standard deviation of its noise in records
-            (for "moments": of a sum of numbers in [-1, 1]), and the count below which no level comes out.
+            One row a release: column, release, rho (zCDP), the standard deviation of its noise in records
+            (for "moments": of a sum of numbers in [-1, 1]), and the count below which no level is released.
         """
         rows = []
         for name, release in self._releases:
@@ -146,26 +147,26 @@ class Prepare:
         return pd.DataFrame(rows, columns=["column", "release", "rho", "noise", "threshold"])
 
     def fit(self, X: Table, *, privacy_unit: object = None) -> "Prepare":
-        """Charge the ledger, then release the constants of all columns; once, not twice by mistake.
+        """Charge the ledger, then release the constants of all columns; a second call is refused.
 
         Parameters
         ----------
         X : pandas.DataFrame, or mapping of str to ndarray, Series or list, shape (n,)
-            With the columns that were declared; others are not read.
+            A table with the columns that were declared; others are not read.
         privacy_unit : array_like, shape (n,), or mapping, optional
-            Ids of persons, as for steps: constants are released of the first row of each person.
+            Ids of persons, as for steps: only the first row of each person is used.
 
         Raises
         ------
         BudgetError
-            It was fitted, in any thread, or the ledger has no room; nothing is released.
+            It is already fitted, in any thread, or the ledger has no room; nothing is released.
         TypeError, ValueError
-            No table, a column is not there, or the ledger is for another privacy unit.
+            `X` is no table, a column is missing, or the ledger is for another privacy unit.
 
         Warns
         -----
         NoisySummaryWarning
-            Noise has left too little of a column; said from what is released.
+            A column's constants are too noisy; this is decided from the released constants.
 
         Notes
         -----
@@ -190,7 +191,7 @@ class Prepare:
         return self
 
     def _pay(self) -> int | None:
-        """Charge the ledger; the number of its entry. In one thread alone: each release needs a charge."""
+        """Charge the ledger and return the number of its entry; under a lock, so that it happens only once."""
         with _PAYING:
             if self._paid:
                 raise BudgetError(
@@ -227,8 +228,9 @@ class Prepare:
         Returns
         -------
         table of the same kind
-            Numbers: clipped, less `centre`, over `scale`; 0 where missing. Levels: their number from 1 on, 0
-            for others and what is missing. Yes and no: 1 and 0, the more frequent where missing.
+            Numbers are clipped, less `centre`, divided by `scale`; 0 where missing. Levels become their
+            number from 1 on; 0 for others and missing cells. Yes and no become 1 and 0; the more frequent one
+            where missing.
 
         Notes
         -----
@@ -242,16 +244,16 @@ class Prepare:
         return table_of(out, X)
 
     def fit_transform(self, X: Table, *, privacy_unit: object = None) -> Table:
-        """`fit`, then `transform`."""
+        """Call `fit`, then `transform`."""
         return self.fit(X, privacy_unit=privacy_unit).transform(X)
 
     def inverse_transform(self, X: Table) -> Table:
-        """Numbers and bools back on their own scale: draws of an outcome, a grid of inputs.
+        """Transform columns back to their own scale: draws of an outcome, a grid of inputs.
 
         Parameters
         ----------
         X : table
-            With some of the columns that `transform` returns; columns of levels become their names.
+            A table with some of the columns that `transform` returns; numbers of levels become their names.
 
         Returns
         -------
@@ -264,23 +266,23 @@ class Prepare:
 
     @property
     def coords(self) -> dict[str, list[str]]:
-        """Coordinates for ``pm.Model(coords=...)``: of each column of levels their names, others first."""
+        """Coordinates for ``pm.Model(coords=...)``: names of the levels of each column, "(other)" first."""
         levels = {n: c.levels for n, c in self._fitted().items() if isinstance(c, LevelConstants)}
         return {name: [OTHER, *found] for name, found in levels.items()}
 
     def summary(self, quantiles: Sequence[float] = (0.05, 0.25, 0.5, 0.75, 0.95)) -> pd.DataFrame:
-        """What was released, for a reader.
+        """Summarise what was released.
 
         Parameters
         ----------
         quantiles : sequence of float
-            Shares, of columns of numbers.
+            Probabilities of the quantiles of numeric columns.
 
         Returns
         -------
         pandas.DataFrame
-            A row a statistic: column, statistic, value, noise (the standard deviation of what noise added;
-            NaN for what is no noisy number itself), lower and upper (95 per cent, of the noise alone).
+            One row a statistic: column, statistic, value, noise (the standard deviation of its noise; NaN for
+            what is computed from other noisy numbers), lower and upper (95 per cent, of the noise alone).
         """
         rows: list[tuple[object, ...]] = []
         for name, c in self._fitted().items():
@@ -288,7 +290,7 @@ class Prepare:
         return pd.DataFrame(rows, columns=["column", "statistic", "value", "noise", "lower", "upper"])
 
     def to_json(self) -> str:
-        """Text that `from_json` reads: declarations, constants, price. Public: keep it, never pay again."""
+        """Return declarations, constants and price as text for `from_json`: public, and free to use again."""
         content = {
             "format": _FORMAT,
             "kinds": {name: encode(kind, _CLASSES) for name, kind in self._kinds.items()},
@@ -300,12 +302,12 @@ class Prepare:
 
     @classmethod
     def from_json(cls, text: str) -> "Prepare":
-        """Read what `to_json` wrote: fitted, and paid for.
+        """Make a `Prepare` from the text of `to_json`; it is fitted, and paid for.
 
         Raises
         ------
         ValueError
-            It is something else.
+            The text is something else.
         """
         try:
             content = json.loads(text)

@@ -1,7 +1,7 @@
-"""What may come back from where private rows are: an answer, or a failure that shows no values.
+"""What the holder of private rows may send back: an answer, or a failure that reveals no values.
 
-From a part of one data set (`Shard`), an error of this package may come back with its text: who asks is
-trusted with the data. From a data owner a code may come back, of `REFUSALS`, and nothing else.
+A part of one data set (`Shard`) may send back an error of this package with its text, since the caller is
+trusted with the data. A data owner may send back a code of `REFUSALS`, and nothing else.
 """
 
 import math
@@ -11,14 +11,14 @@ from pymc_dp.errors import BudgetError, ModelRefusedError, PrivacyError, kind
 
 
 class UnavailableError(PrivacyError):
-    """Records that were there cannot be had any more; the run stops, and what it reserved stays spent."""
+    """Records cannot be reached any more; the run stops, and the budget that it reserved stays spent."""
 
 
 def answer[T](function: Callable[..., T], *args: object) -> T | PrivacyError:
     """Call a function of private rows; return its value or a `PrivacyError`, and raise nothing.
 
-    An exception would be sent and logged by whatever carries the answer, with its message. Errors of this
-    package carry no values; of any other only the kind is told.
+    An exception would be sent and logged, with its message, by whatever transports the answer. Errors of this
+    package have no private values in their text; of other errors only the kind is returned.
     """
     try:
         return function(*args)
@@ -37,12 +37,12 @@ def answer[T](function: Callable[..., T], *args: object) -> T | PrivacyError:
 
 
 def call_for_user[T](function: Callable[..., T], *args: object) -> T:
-    """Call a user's function of a part, whose errors are never taken for errors of this package.
+    """Call a user's function of a part, and make sure that its errors do not count as errors of this package.
 
     Raises
     ------
     RuntimeError
-        It raised a `PrivacyError`: of its text, nothing is known.
+        The function raised a `PrivacyError`, whose text may hold anything.
     """
     try:
         return function(*args)
@@ -51,7 +51,7 @@ def call_for_user[T](function: Callable[..., T], *args: object) -> T:
 
 
 def value[T](answered: T | PrivacyError) -> T:
-    """Give an answer's value, or raise it, where it is a failure.
+    """Return an answer's value, or raise the answer if it is a failure.
 
     Raises
     ------
@@ -64,12 +64,12 @@ def value[T](answered: T | PrivacyError) -> T:
 
 
 def read_answers[A, T](read: Callable[[A], T], answers: Iterable[A]) -> list[T]:
-    """Read what owners said, which may be anything.
+    """Read the answers of owners, which may be anything.
 
     Raises
     ------
     PrivacyError
-        One is not what was asked for.
+        An answer does not have the expected form.
     """
     try:
         return [read(one) for one in answers]
@@ -79,12 +79,12 @@ def read_answers[A, T](read: Callable[[A], T], answers: Iterable[A]) -> list[T]:
 
 
 def finite(said: object) -> float:
-    """A finite number.
+    """Return a finite number of an answer as a float.
 
     Raises
     ------
     TypeError, ValueError
-        It is none.
+        It is no finite number.
     """
     if isinstance(said, bool) or not isinstance(said, int | float):
         raise TypeError("no number")
@@ -93,7 +93,7 @@ def finite(said: object) -> float:
     return float(said)
 
 
-#: All that a data owner says instead of an answer: its code, and what the code means to who asked.
+#: All that a data owner may send instead of an answer: the code, and the error that the caller raises for it.
 REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
     "records": (
         ModelRefusedError,
@@ -126,12 +126,12 @@ REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
 
 
 class Refusal(Exception):  # noqa: N818 - what it is, not what went wrong
-    """A data owner does not answer.
+    """A data owner refuses to answer.
 
     Attributes
     ----------
     code : str
-        In `REFUSALS`.
+        A key of `REFUSALS`.
     """
 
     def __init__(self, code: str):
@@ -140,7 +140,7 @@ class Refusal(Exception):  # noqa: N818 - what it is, not what went wrong
 
 
 def refused(name: str, code: object) -> PrivacyError:
-    """Error to raise for an owner's code; a code that is not in the list is not shown."""
+    """Build the error for an owner's code; a code that is not in the list is not shown."""
     error, texts = REFUSALS[code if isinstance(code, str) and code in REFUSALS else "failed"]
     what, *rest = texts
     return error(f"Owner {name!r}: {what}", *rest)

@@ -1,4 +1,4 @@
-"""Where objects that hold rows live, and how they are asked: here, in an own process, on a Dask worker."""
+"""Where objects that hold rows live, and how requests reach them: here, in a process, on a Dask worker."""
 
 import multiprocessing
 import os
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from distributed import Actor, BaseActorFuture, Client
 
 
-# Seconds between looks at whether a process is still alive.
+# Seconds between checks whether a process is still alive.
 LOOK = 1.0
 
 
 class LostError(Exception):
-    """What was asked is gone: its process ended. Holds the kind of error that told so."""
+    """The servant is gone: its process ended. The message is the kind of error by which this was noticed."""
 
 
 class Servant[Q, A](Protocol):
@@ -33,31 +33,31 @@ class Servant[Q, A](Protocol):
 
 
 class Home[Q, A](Protocol):
-    """Where one servant lives.
+    """The place where one servant lives.
 
     Notes
     -----
-    `ShardedRecords` relies on five things:
+    `ShardedRecords` relies on five properties:
 
     1. The first request is `Shard.open`, and its answer is a `ShardFacts`.
-    2. `ask` sends a request at most. What takes time or memory here waits until its result is called: then
-       one part after the other is worked on.
-    3. A failure is an answer (a `PrivacyError`), and is not raised: an exception may carry values.
-    4. `LostError` alone leads to a restart. The part is opened again, must have the digest that it had, and
-       is asked again: an answer is a function of the request and of the rows.
+    2. `ask` does no more than send the request. Work that takes time or memory in this process is done when
+       its result is called, so that one part after the other is worked on.
+    3. A failure is an answer (a `PrivacyError`) and is not raised: an exception may carry values.
+    4. Only `LostError` leads to a restart. The part is then opened again, must have the same digest as
+       before, and gets the request again: an answer is a function of the request and of the rows.
     5. A request is a method of `Shard` with its arguments (`shards.py: Request`). Any `Shard` of the same
-       rows may answer it, once it was opened.
+       rows may answer it, once it has been opened.
     """
 
     def ask(self, request: Q) -> Callable[[], A]:
-        """Send a request; the result waits for the answer, or raises `LostError`."""
+        """Send a request; the returned function waits for the answer, or raises `LostError`."""
 
     def restart(self) -> None:
-        """Make the servant anew, after it was lost."""
+        """Make a new servant, after the old one was lost."""
 
 
 class Here[Q, A]:
-    """In this process.
+    """The home of a servant in this process.
 
     Parameters
     ----------
@@ -68,15 +68,15 @@ class Here[Q, A]:
         self.servant = servant
 
     def ask(self, request: Q) -> Callable[[], A]:
-        """Answer when the result is called."""
+        """Return a function that computes the answer when it is called."""
         return lambda: self.servant.answer(request)
 
     def restart(self) -> None:
-        """What is in this process is not lost alone."""
+        """Do nothing: a servant in this process cannot be lost alone."""
 
 
 class OwnProcess:
-    """In a new process of this machine; requests and answers are text.
+    """The home of a servant in a new process of this machine; requests and answers are text.
 
     Parameters
     ----------
@@ -85,8 +85,8 @@ class OwnProcess:
 
     Notes
     -----
-    **Privacy.** Two pipe ends are all that is shared. A text is the only thing either side receives: what the
-    process prints, warns or dies of does not come out on this process's terminal.
+    **Privacy.** The processes share a pipe only, and either side receives nothing but text: output, warnings
+    and crashes of the servant's process do not appear on this process's terminal.
     """
 
     def __init__(self, make: Callable[[], Servant[str, str]]):
@@ -99,7 +99,7 @@ class OwnProcess:
         self._waiting = False
 
     def ask(self, request: str) -> Callable[[], str]:
-        """Send a text; not while another answer is on its way, which would be taken for this one's."""
+        """Send a text, unless another answer is outstanding, which could be mistaken for this one's."""
         if self._waiting:
             return self.restart
         self._waiting = True
@@ -110,7 +110,7 @@ class OwnProcess:
         return self._receive
 
     def restart(self) -> Never:
-        """Nothing is made anew: what the process knew is gone.
+        """Raise: the process cannot be replaced, since its state (the budget that is left) is lost.
 
         Raises
         ------
@@ -152,17 +152,17 @@ def _stop(process: BaseProcess, connection: Connection) -> None:
 
 
 class OnWorker[Q, A]:
-    """An actor: an object that stays in the memory of one Dask worker.
+    """The home of a servant as a Dask actor: an object that stays in the memory of one worker.
 
     Parameters
     ----------
     client : distributed.Client
     servant : type
-        Its class, which the workers can import.
+        The servant's class, which the workers can import.
     *arguments : object
-        Of its construction.
+        Arguments of its constructor.
     worker : str, optional
-        Address of the only worker that may have it. Default: whichever has the fewest.
+        Address of the only worker that may hold it. Default: the worker with the fewest.
     patience : float
         Seconds to wait for a worker that takes it.
 
@@ -180,7 +180,7 @@ class OnWorker[Q, A]:
         self.restart()
 
     def restart(self) -> None:
-        """Make the servant anew, on a worker that is there."""
+        """Make a new servant, on an available worker."""
         self._actor: Actor | None = None
         self._future = self._client.submit(
             self._servant,
@@ -198,7 +198,7 @@ class OnWorker[Q, A]:
             pending = self._actor.answer(request)
         except UnavailableError:
             raise
-        except Exception as error:  # Dask says in many ways that a worker is gone
+        except Exception as error:  # Dask raises many kinds of errors when a worker is gone
             return partial(_lost, error)
         return lambda: self._wait(pending)
 
@@ -209,7 +209,7 @@ class OnWorker[Q, A]:
                 return self._future.result(timeout=min(LOOK, self.patience))
             except TimeoutError:
                 status = self._future.status
-                # A worker that took it may be too busy to say where it is; if it is gone, the status tells.
+                # A worker that took it may be too busy to respond; if it is gone, the status changes.
                 if status == "pending" and time.monotonic() >= deadline:
                     raise UnavailableError(
                         f"No worker took a part of the records within {self.patience:g} seconds. What the "
@@ -224,7 +224,7 @@ class OnWorker[Q, A]:
             try:
                 return pending.result(timeout=None if there else LOOK)
             except TimeoutError as error:
-                # It may have come since.
+                # The answer may have arrived meanwhile.
                 if there or not (pending.done() or self._future.status == "finished"):
                     _lost(error)
             except Exception as error:

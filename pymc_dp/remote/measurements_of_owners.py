@@ -1,4 +1,4 @@
-"""Noisy sums of several data owners, of which a likelihood is made: what each is asked, and their sum."""
+"""Noisy sums of several data owners for a released likelihood: questions to each, and the sum of answers."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -15,30 +15,30 @@ from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.remote.answers import read_answers
 
-#: Twins of a record that an owner draws, at most: what it computes is bounded, whoever asks.
+#: Most twins of a record that an owner draws, so that its work is bounded whatever it is asked.
 MOST_TWINS = 1024
 
 
 class MeasurementsOfOwners:
-    """The `NoisySums` of several owners: asks each of them, and adds what they say.
+    """The `NoisySums` of several owners: asks each of them, and adds their answers.
 
     Parameters
     ----------
     shapes : Units
-        On which all owners agree.
+        Public properties of the likelihood, on which all owners agree.
     ask : callable
         From a question and its arguments to the answers of all owners.
     spending : Spending
-        Of the owner whose noise is least: its shares are those of all. It was paid.
+        The paid spending of the owner with the least noise; shares of the budget are the same for all owners.
     known : bool
-        Whether bounds of censoring that are arrays are (`Units.with_known_bounds`).
+        Whether censoring bounds that are arrays count as known (`Units.with_known_bounds`).
     which : int
-        Of what is apart in the shapes of all (`Units.apart`).
+        Index in `Units.apart`.
 
     Notes
     -----
-    **Privacy.** Only sums with an owner's own noise are seen here. Owner j's noise has the variance
-    ``sensitivity**2 / (share mu_j**2)``; that of the sum is the sum of these.
+    **Privacy.** Only sums with an owner's own noise are received here. Owner j's noise has the variance
+    ``sensitivity**2 / (share mu_j**2)``; the variance of the sum's noise is the sum of these.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class MeasurementsOfOwners:
 
     @property
     def left(self) -> float:
-        """Share of the budget that is not spent."""
+        """Share of the budget that remains."""
         return self._spending.unspent
 
     def count_unknown_bounds(self, share: float) -> Count:
@@ -98,12 +98,12 @@ class MeasurementsOfOwners:
 
 
 def _added[T](make: Callable[..., T], said: list[dict[str, object]], shapes: dict[str, tuple[int, ...]]) -> T:
-    """Made of the sum of what owners say, in which noises add up as variances do.
+    """Add the answers of owners; standard deviations of noise are added as variances.
 
     Raises
     ------
     PrivacyError
-        An owner says something else than numbers of these shapes.
+        An owner's answer is not numbers of these shapes.
     """
     found: list[np.ndarray | float] = []
     for name, shape in shapes.items():
@@ -121,18 +121,18 @@ def _array(name: str, shape: tuple[int, ...], said: dict[str, object]) -> np.nda
 
 
 class OwnMeasurements:
-    """An owner's side: looks at each question before it is answered.
+    """An owner's side: checks each question before it is answered.
 
     Parameters
     ----------
     measurements : Measurements
-        Of the owner's records and budget, with noise of its own.
+        Measurements of the owner's records, with its own budget and noise.
 
     Notes
     -----
-    **Privacy.** Points, metrics, bounds, numbers of twins and shares may be anything that these methods let
-    through, chosen by an adversary who has seen all answers: `Measurements` gives each the noise that its
-    bounds and its share of the owner's budget ask for, and nothing beyond that budget.
+    **Privacy.** Points, metrics, bounds, numbers of twins and shares may be anything that these methods
+    accept, chosen by an adversary who has seen all answers: `Measurements` adds to each sum the noise that
+    its bounds and its share of the owner's budget require, and releases nothing beyond that budget.
     """
 
     def __init__(self, measurements: Measurements):
@@ -181,12 +181,12 @@ class OwnMeasurements:
         return self._measurements[known][which]
 
     def _shares(self, shares: Iterable[object]) -> list[float]:
-        """Of what is left of the owner's budget.
+        """Check shares of the owner's budget.
 
         Raises
         ------
         ValueError
-            They are not positive, or more than that.
+            They are not positive, or exceed the remaining budget.
         """
         given = [_positive(share) for share in shares]
         if not math.fsum(given) <= self._whole.left:
@@ -197,7 +197,7 @@ class OwnMeasurements:
 def _points(given: object, size: int) -> np.ndarray:
     if not (isinstance(given, list) and given and isinstance(given[0], list)):
         return _numbers(given, (size,))
-    # Points around that of a round, at most: their scores cost time.
+    # Most points of a round, since the scores at each take time.
     most_points = 16
     if len(given) > most_points:
         raise ValueError("points")
@@ -224,7 +224,7 @@ def _count(given: Any) -> int:
 
 
 def _plain(measured: Count | Scales | Comparison) -> dict[str, object]:
-    """As JSON takes it."""
+    """Convert a result to types that JSON can hold."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
         for name, value in measured._asdict().items()

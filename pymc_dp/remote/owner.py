@@ -1,4 +1,4 @@
-"""A data owner's side: its rows, its noise, its budget. All that it says goes through `answer`, as text."""
+"""A data owner's side: its rows, noise and budget. All that leaves it is the text that `answer` returns."""
 
 import json
 import os
@@ -30,14 +30,14 @@ from pymc_dp.remote.template import Agreement, check_agreement
 
 @dataclass(frozen=True)
 class Terms:
-    """What an owner allows; public.
+    """The terms under which an owner answers; public.
 
     Attributes
     ----------
     epsilon, delta : float
         Budget of one call.
     lipschitz, clip_bound : float or None
-        Exactly one of them; as in `DPPenaltyMH`. For a likelihood none.
+        Exactly one of them, as in `DPPenaltyMH`; for a likelihood neither.
     neighboring_relation : {"substitute", "add_remove"}
     unit : str
         "row", or the name of the privacy unit.
@@ -57,16 +57,16 @@ class Terms:
 
     @property
     def sensitivity(self) -> float:
-        """Of a sum of clipped ratios, in units of the clip bound."""
+        """Sensitivity of a sum of clipped ratios, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
     def price(self, chains: int, tune: int, draws: int) -> PrivacyPlan:
-        """Noise of the owner's sums: one Gaussian release for each iteration of each chain."""
+        """Plan the noise of the owner's sums: one Gaussian release for each iteration of each chain."""
         call = Call(self.epsilon, self.delta, self.neighboring_relation, chains, tune, draws)
         return penalty(call, clip_fraction=False, release="noisy_ratio")
 
     def spending(self) -> Spending:
-        """Budget of a released likelihood: Gaussian releases that are chosen one after the other."""
+        """Make the budget of a released likelihood: Gaussian releases that are chosen one after the other."""
         return Spending(self.epsilon, self.delta, [1.0], self.neighboring_relation)
 
 
@@ -87,18 +87,20 @@ class DataOwner:
     Notes
     -----
     **Privacy.** Event: for each iteration one Gaussian release of the sum of clipped ratios between two
-    points, noise multiplier from the owner's own (epsilon, delta) and the length of the call. Points may be
-    chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019, section 3.2.2): the clip
-    bound follows from the two points, or is any public number, and iterations are counted here. Or, for a
-    likelihood, Gaussian releases that are chosen one after the other and are together one of the owner's
-    (epsilon, delta); what is asked about (points, metric, bounds, shares) may be anything. A call is one or
-    the other. Questions that come at once, from several threads, are answered one after the other; a copy of
-    the process (a fork) would have the budget again, and answers none. Noise and twins come from a stream of
-    this process, which nobody can seed. Besides the sums, the number of records (under substitute, where it
-    is public), the noise multiplier and, in place of an answer, a code of a fixed list are told. Texts, names
-    and numbers of an error, of a warning or of what `build` prints are not. An error while a sum is made may
-    be about one record, and questions are anybody's: it ends the call, or the code would be an answer without
-    noise, as often as one likes. Proofs: docs/proofs/penalty, docs/proofs/twins.
+    points, with the noise multiplier that follows from the owner's own (epsilon, delta) and the length of the
+    call. Points may be chosen by an adversary who has seen all earlier answers (Yıldırım & Ermiş 2019,
+    section 3.2.2): the clip bound follows from the two points, or is any public number, and iterations are
+    counted here. Or, for a likelihood, Gaussian releases that are chosen one after the other and together
+    cost one Gaussian release of the owner's (epsilon, delta); points, metric, bounds and shares in a question
+    may be anything. A call is one or the other.
+
+    Simultaneous questions from several threads are answered one after the other; a copy of the process (a
+    fork) would have the budget again, and answers none. Noise and twins come from a random stream of this
+    process, which nobody can seed. Besides the sums, an answer is the number of records (under substitute,
+    where it is public), the noise multiplier or, in place of an answer, a code of a fixed list. Texts, names
+    and numbers of an error, of a warning or of what `build` prints are not sent. An error in the computation
+    of a sum may be about one record, and anybody may ask: it ends the call, since the code would otherwise be
+    an answer without noise that can be had repeatedly. Proofs: docs/proofs/penalty, docs/proofs/twins.
     """
 
     def __init__(
@@ -106,7 +108,7 @@ class DataOwner:
     ):
         self._recipe, self._terms, self._ledger_path, self._log = recipe, terms, ledger, log
         self._plan: PrivacyPlan | None = None
-        self._likelihood = False  # whether the call is one
+        self._likelihood = False  # whether the call is for a likelihood
         self._failed = False  # whether a sum could not be made
         self._measurements: OwnMeasurements | None = None
         self._left = 0
@@ -148,7 +150,7 @@ class DataOwner:
         return questions[question](**arguments)
 
     def _open(self, agreement: Agreement) -> dict[str, object]:
-        """Make and check the model; tell n where it is public."""
+        """Make and check the model; return n where it is public."""
         with _refusing("records"):
             shard = Shard(self._recipe)
             facts = shard.read()
@@ -158,7 +160,7 @@ class DataOwner:
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 
     def _begin(self, chains: int, tune: int, draws: int) -> dict[str, float]:
-        """Charge a call, once; tell the noise multiplier."""
+        """Charge a call, once; return the noise multiplier."""
         plan = self._terms.price(chains, tune, draws)
         if self._likelihood:
             raise Refusal("call")
@@ -171,12 +173,12 @@ class DataOwner:
         return {"noise_multiplier": plan.noise_multiplier}
 
     def _begin_likelihood(self) -> dict[str, float]:
-        """Charge a likelihood, once; tell the noise multiplier of the whole."""
+        """Charge a likelihood, once; return the noise multiplier of the whole budget."""
         if self._plan is not None or self._likelihood:
             raise Refusal("call")
         spending, records = self._terms.spending(), self._shard.records
         self._charge(spending.events, "release_likelihood, as one of several owners")
-        spending.pay(quiet=True)  # who asked is told, there
+        spending.pay(quiet=True)  # warnings are shown in the coordinator's process
         self._likelihood = True
         source = RecordsHere(records.twins, spending.random)
         self._measurements = OwnMeasurements(Measurements(source, spending))
@@ -185,7 +187,7 @@ class DataOwner:
     def _measure(
         self, method: Callable[..., Callable[[], dict[str, object]]], **question: object
     ) -> dict[str, object]:
-        """Next noisy sum that a likelihood is made of."""
+        """Compute the next noisy sum for a likelihood."""
         if self._measurements is None:
             raise Refusal("question")
         with _refusing("question"):
@@ -194,7 +196,7 @@ class DataOwner:
             return measured()
 
     def _end(self) -> None:
-        """A likelihood is made: nothing more of it is answered."""
+        """End a likelihood's call: no further question is answered."""
         if self._measurements is None:
             raise Refusal("question")
         self._measurements = None
@@ -222,14 +224,14 @@ class DataOwner:
         self._ledger = ledger
 
     def _compare(self, point: list[float], proposal: list[float]) -> float:
-        """Noisy sum of clipped ratios, in units of the clip bound."""
+        """Compute the noisy sum of clipped ratios, in units of the clip bound."""
         if self._plan is None or self._left < 1:
             raise Refusal("iteration")
         theta, new = (np.array(x, dtype=float) for x in (point, proposal))
         if theta.shape != (self._d,) or new.shape != (self._d,):
             raise Refusal("question")
         self._left -= 1
-        with np.errstate(all="ignore"):  # an adversary's points may be anything; a sum is clipped regardless
+        with np.errstate(all="ignore"):  # an adversary's points may be anything; ratios are clipped anyway
             clip = self._terms.clip.bound(new - theta)
         with self._once():
             total, _ = self._shard.compare(theta, new, clip)
@@ -241,7 +243,7 @@ class DataOwner:
 
     @contextmanager
     def _once(self) -> Iterator[None]:
-        """After an error inside nothing is answered any more."""
+        """Answer no further question after an error in the block."""
         try:
             yield
         except BaseException:
@@ -251,7 +253,7 @@ class DataOwner:
 
 @contextmanager
 def _refusing(code: str) -> Iterator[None]:
-    """Whatever is raised inside becomes a refusal: texts and classes of errors may hold values."""
+    """Turn any error in the block into a refusal: texts and classes of errors may reveal values."""
     try:
         yield
     except KeyboardInterrupt:
@@ -262,7 +264,7 @@ def _refusing(code: str) -> Iterator[None]:
 
 @contextmanager
 def _kept(log: str | None) -> Iterator[None]:
-    """Keep what is printed, warned and raised at the owner's side."""
+    """Redirect all output, warnings and errors to a file at the owner's side, or drop them."""
     path = os.devnull if log is None else log
     with open(path, "a", encoding="utf-8", errors="backslashreplace", opener=_private) as file:
         with redirect_stdout(file), redirect_stderr(file):

@@ -1,4 +1,4 @@
-"""Several data owners: who they are, and what they are asked."""
+"""Several data owners, and the coordinator's side of their questions and answers."""
 
 import json
 import math
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Owner:
-    """One of several data owners, who adds noise to what leaves its process.
+    """One of several data owners, who adds noise to all sums that leave its process.
 
     Parameters
     ----------
@@ -40,16 +40,16 @@ class Owner:
     build : callable
         ``build(part)`` returns the `pymc.Model` of the owner's rows.
     part : object
-        What `build` takes, as a path that exists where the owner's process runs.
+        Argument of `build`, such as a path that exists where the owner's process runs.
     epsilon, delta : float
         Guarantee for the owner's records over one call, against everybody else.
     lipschitz, clip_bound : float, optional
         As in `DPPenaltyMH`, for the owner's records; all owners give the same one of the two. A released
-        likelihood takes none: its bounds follow from what was released before.
+        likelihood takes neither: its bounds follow from what was released before.
     privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,); by name, as
         ``{"patient": function}``, for a ledger of that unit. Or the name of the `pymc.Data` with the ids, as
-        of `Shards`.
+        for `Shards`.
     ledger : str, optional
         Path, where the owner's process runs, of an existing ledger; the call is charged to it before anything
         is released.
@@ -70,9 +70,9 @@ class Owner:
 
     Notes
     -----
-    **Privacy.** See `DataOwner`. The rows are read, and the noise is drawn, in the owner's process; texts
-    with noisy sums leave it. A process is no protection from somebody who can run code in it, as a user of
-    its machine or a client of its Dask cluster can: see docs/owners.
+    **Privacy.** See `DataOwner`. The rows are read, and the noise is drawn, in the owner's process; only
+    texts with noisy sums leave it. A process is no protection against somebody who can run code in it, as a
+    user of its machine or a client of its Dask cluster can: see docs/owners.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Owner:
             raise ValueError("client= and worker= belong together: the cluster, and the worker in it.")
 
     def terms(self, neighboring_relation: str) -> Terms:
-        """What the owner allows."""
+        """Return the terms under which the owner answers."""
         unit, _ = unit_of(self.privacy_unit)
         return Terms(self.epsilon, self.delta, self.lipschitz, self.clip_bound, neighboring_relation, unit)
 
@@ -129,14 +129,14 @@ class Owners:
     Attributes
     ----------
     epsilon, delta : float
-        The largest of the owners': what holds for every record.
+        The largest of the owners' budgets: the guarantee that holds for every record.
     lipschitz, clip_bound : float or None
         The largest of the owners'.
 
     Raises
     ------
     ValueError
-        There are none, two have one name, their clip bounds are of two kinds, or are missing.
+        There are no owners, two have the same name, or their clip bounds are of two kinds, or missing.
     """
 
     privacy_unit = None  # each owner has its own, and its own ledger
@@ -170,7 +170,7 @@ class Owners:
 
     @property
     def spending(self) -> Spending:
-        """Of the owner who adds least noise: it bounds every record's loss; and shares are those of all."""
+        """Spending of the owner with the least noise, which bounds every record's loss; shares are common."""
         return min((terms.spending() for terms in self.terms), key=lambda one: one.multipliers[0])
 
     @property
@@ -193,7 +193,7 @@ def refuse_beside_owners(given: Mapping[str, object]) -> None:
 
 
 def refuse_as_data(data: object, privacy_unit: object, owners: Owners | None = None) -> None:
-    """Refuse as data= what opens no records, owners whose budgets are not the call's, and ids beside it."""
+    """Refuse what cannot be `data=`: owners that are not the call's, other objects, and ids beside it."""
     if isinstance(data, Owners) and data is not owners:
         raise TypeError(
             "data= takes dp.Shards. Several data owners, each with its own budget, are given as owners=, to "
@@ -222,9 +222,9 @@ class RecordsOfOwners(Template):
     ----------
     owners : Owners
     sizes : list of int or None
-        Numbers of records (public under substitute).
+        Numbers of records of each owner (public under substitute).
     n : int or None
-        Their sum.
+        Sum of these.
 
     Raises
     ------
@@ -248,19 +248,19 @@ class RecordsOfOwners(Template):
     def measurements(
         self, spending: Spending, seed: int | None = None, kept: Mapping[str, float] | None = None
     ) -> MeasurementsOfOwners:
-        """Noisy sums that a likelihood is made of: every owner charges them now.
+        """Open the noisy sums for a released likelihood; every owner charges its budget now.
 
         Parameters
         ----------
         spending : Spending
-            Of `Owners.spending`. It was paid.
+            `Owners.spending`, which has been paid.
         seed, kept : None, empty
-            As of records in parts: owners have neither.
+            Arguments for records in parts, which owners do not support.
 
         Raises
         ------
         PrivacyError
-            An owner refuses, or adds other noise than its terms say.
+            An owner refuses, or adds other noise than its terms require.
         """
         self.charge("begin_likelihood", [terms.spending().multipliers[0] for terms in self.owners.terms])
         return MeasurementsOfOwners(self.twins, self.ask, spending)
@@ -280,12 +280,12 @@ class RecordsOfOwners(Template):
             raise PrivacyError("An owner adds other noise than its terms say: is its version another?")
 
     def end(self) -> None:
-        """Let owners confirm what they charged; one that is gone has said all that it was asked."""
+        """Let owners confirm their charges; one whose process ended has answered all questions before."""
         with suppress(PrivacyError):
             self.ask("end")
 
     def guarantees(self) -> list[OwnersGuarantee]:
-        """What each owner is guaranteed by a released likelihood."""
+        """Return the guarantee of each owner for a released likelihood."""
         return [
             {
                 "name": owner.name,
@@ -300,13 +300,13 @@ class RecordsOfOwners(Template):
         ]
 
     def ask(self, question: str, **arguments: object) -> list[Any]:
-        """Ask every owner at once; their answers, in order.
+        """Ask all owners at the same time; return their answers in order.
 
         Raises
         ------
         PrivacyError
-            An owner refuses, or its process ended. Nothing is asked twice: what an owner released may be
-            lost, and is spent.
+            An owner refuses, or its process ended. No question is repeated: an answer that was lost has
+            still been released, and is spent.
         """
         request = json.dumps([question, arguments])
         waiting = [home.ask(request) for home in self._homes]
@@ -328,7 +328,7 @@ class RecordsOfOwners(Template):
 
 
 def _size(said: Any) -> int | None:
-    """Number of an owner's records, where it is public."""
+    """Return the number of an owner's records, where it is public."""
     n = said["n"]
     if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
         raise ValueError("no number of records")

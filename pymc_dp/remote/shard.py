@@ -1,4 +1,4 @@
-"""One part of the records, where it is: how its model is made, and its rows at the points in use."""
+"""One part of the records, in the process where it is: its model, and exact sums over its rows."""
 
 import hashlib
 from collections.abc import Callable
@@ -29,7 +29,7 @@ class Recipe:
     build : callable
         ``build(part)`` returns the `pymc.Model` of the rows of a part.
     part : object
-        What `build` takes: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
+        Argument of `build`: a path, an array, ...; a Dask `Delayed` is computed first, where the model is
         made.
     privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the ids of the persons that the rows belong to, shape (n_rows,); or
@@ -37,7 +37,7 @@ class Recipe:
     settings : mapping
         Other arguments of `RecordModel`.
     likelihood : bool
-        Whether a likelihood is released: effects of persons are integrated then.
+        Whether a likelihood is released: effects of persons are then integrated.
     """
 
     build: Callable[[object], pm.Model]
@@ -47,16 +47,16 @@ class Recipe:
     likelihood: bool = False
 
     def pickled(self) -> bytes:
-        """Serialised, functions that were defined in a notebook included."""
+        """Serialise the recipe, including functions that were defined in a notebook."""
         return cloudpickle.dumps(self)
 
     def make(self) -> tuple[pm.Model, RecordModel, Ids | None]:
-        """Model of the part, the same seen as records, and the ids of its units, each once."""
+        """Make the model of the part; return it, its `RecordModel`, and the ids of its units, each once."""
         part = self.part
         if hasattr(part, "__dask_graph__"):
             part = part.compute(scheduler="synchronous")
-        # PyMC's open models are a stack of the thread: a step is made inside of its own model, which would
-        # become the parent of this one.
+        # PyMC has a stack of open models for each thread. A step is made in the context of its own model,
+        # which would become the parent of this one in the same thread.
         with ThreadPoolExecutor(1) as thread:
             model = thread.submit(call_for_user, self.build, part).result()
         if not isinstance(model, pm.Model):
@@ -73,16 +73,16 @@ class Recipe:
 
 
 class ShardFacts(NamedTuple):
-    """What is known of a shard where the chain runs.
+    """Facts about a shard that are sent to the process of the chain.
 
     Attributes
     ----------
     n, n_rows : int
-        Privacy units and rows.
+        Numbers of privacy units and of rows.
     units : Ids or None
-        Of its privacy units, each once.
+        Ids of its privacy units, each once.
     digest : str
-        Of its data; private.
+        Hash of its data; private.
     """
 
     n: int
@@ -94,8 +94,8 @@ class ShardFacts(NamedTuple):
 class Shard:
     """Model of a part of the records.
 
-    Every method's result is a function of its arguments and of the part alone: rows at a point are kept only
-    to save time. So a question can be asked again, here or of a copy elsewhere, with the same answer.
+    Every method's result is a function of its arguments and of the part alone; rows at a point are stored
+    only to save time. So a request can be repeated, here or at a copy elsewhere, with the same result.
 
     Parameters
     ----------
@@ -104,8 +104,8 @@ class Shard:
 
     Notes
     -----
-    **Privacy.** Runs where the part is; results are exact, for a caller who adds the noise. Twins are drawn
-    here, from a secret key that is an argument.
+    **Privacy.** It runs where the part is; results are exact, for a caller who adds the noise. Twins are
+    drawn here, from a secret key that is an argument.
     """
 
     def __init__(self, recipe: Recipe | bytes):
@@ -113,7 +113,7 @@ class Shard:
         self._rows: dict[bytes, np.ndarray] = {}
 
     def answer(self, request: tuple) -> object:
-        """Result of ``(method, *arguments)``, of a method of this class, or a `PrivacyError`."""
+        """Call a method of this class, given as ``(method, *arguments)``; return its result or an error."""
         method, *arguments = request
         return answer(method, self, *arguments)
 
@@ -135,7 +135,7 @@ class Shard:
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
-        """Sum of clipped ratios between two points.
+        """Compute the sum of clipped ratios between two points.
 
         Parameters
         ----------
@@ -154,26 +154,26 @@ class Shard:
         return ratios.total, ratios.clipped
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """See `RecordModel.ratios`; positions are those in this shard."""
+        """Compute ratios, see `RecordModel.ratios`; positions are those in this shard."""
         return self.records.ratios(theta, new, units)
 
     def sums[T](
         self, key: np.ndarray, method: Callable[..., T], known: bool, which: int | None, *arguments: object
     ) -> T:
-        """What a likelihood is made of.
+        """Compute sums for a released likelihood.
 
         Parameters
         ----------
         key : ndarray
-            Of the twins' stream: see `PrivacyRandom.keys`.
+            Key of the twins' random stream: see `PrivacyRandom.keys`.
         method : callable
-            Of `RecordsHere`.
+            Method of `RecordsHere`.
         known : bool
-            Whether it is that `with_known_bounds`.
+            Whether to use the twins `with_known_bounds`.
         which : int or None
-            Of its `apart`; None: all together.
+            Index in `apart`; None: all together.
         *arguments : object
-            Its own.
+            Arguments of the method.
         """
         twins = self.records.twins.with_known_bounds if known else self.records.twins
         source = RecordsHere(twins, PrivacyRandom.keyed(key))
@@ -181,17 +181,17 @@ class Shard:
 
 
 def digest(model: pm.Model, records: RecordModel, units: Ids | None) -> str:
-    """Hash of all that is read of a part, which tells whether it is still the same.
+    """Compute a hash of all data of a part, by which it is checked that they are still the same.
 
-    That is what stands behind the model's observed variables, what records are read from (as the parts of a
-    sparse matrix, which is no array), and whose rows are whose.
+    Data are the arrays of the model's observed variables, all arrays from which records are read (for a
+    sparse matrix, which is no array, its parts), and the unit of each row.
     """
     observed = [model.rvs_to_values[rv] for rv in model.observed_RVs]
     own = [graph.leaf_value(leaf) for leaf in graph.data_leaves([*model.observed_RVs, *observed])]
     read = [graph.leaf_value(root) for root in records._roots]
     if units is not None:
         read.append(np.asarray(records.unit_of_row))
-    # The order of what was read is that of a graph that was rewritten.
+    # The order of `read` depends on rewrites of the graph: it is sorted.
     found = [*map(_hash, own), *sorted(map(_hash, read)), repr(units)]
     return hashlib.blake2b(repr(found).encode(), digest_size=16).hexdigest()
 

@@ -1,6 +1,6 @@
-"""A data set in parts: the interface of `RecordModel`, and exact sums, on rows that are elsewhere.
+"""A data set in parts: the interface of `RecordModel`, and exact sums, for rows that are elsewhere.
 
-A part is what the user gives; a `Shard` is the model of its rows; a `Home` is where that lives.
+A part is the user's object; a `Shard` is the model of its rows; a `Home` is the place where a shard lives.
 """
 
 import os
@@ -35,17 +35,19 @@ class SumsOfParts:
     Parameters
     ----------
     shapes : Units
-        On which all parts agree.
+        Public properties of the likelihood, on which all parts agree.
     ask : callable
-        From a method of `RecordsHere`, whether that `with_known_bounds` is meant, which of its `apart` (None:
-        all together) and arguments to the answers of all parts.
+        Takes a method of `RecordsHere`, `known`, `which` and the method's arguments; returns the answers of
+        all parts.
     known : bool
+        Whether to use the sums `with_known_bounds`.
     which : int, optional
+        Index in `apart`; None: all together.
 
     Notes
     -----
-    **Privacy.** Each part adds integers, in floating point and exact: their sum is that of all records in one
-    place, in any parts.
+    **Privacy.** Each part adds integers, in floating point but exactly: the sum over parts is the sum over
+    all records in one place, however they are divided.
     """
 
     def __init__(
@@ -68,22 +70,22 @@ class SumsOfParts:
         return SumsOfParts(self._shapes.with_known_bounds, self._ask, known=True)
 
     def count_unknown_bounds(self) -> np.ndarray:
-        """See `Source.count_unknown_bounds`."""
+        """Add up the parts' counts: see `Source.count_unknown_bounds`."""
         return np.sum(self._ask(RecordsHere.count_unknown_bounds, *self._own), axis=0)
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
-        """See `Source.scales`."""
+        """Add up the parts' counts: see `Source.scales`."""
         return np.sum(self._ask(RecordsHere.scales, *self._own, phi, twins), axis=0)
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
-        """See `Source.compare`."""
+        """Add up the parts' sums: see `Source.compare`."""
         total = Totals(self.size)
         for part in self._ask(RecordsHere.compare, *self._own, phi, metric, bounds, twins):
             total.add(part)
         return total
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
-        """See `Source.spread`."""
+        """Add up the parts' counts: see `Source.spread`."""
         return np.sum(self._ask(RecordsHere.spread, *self._own, phi, metric), axis=0)
 
 
@@ -96,40 +98,40 @@ type PartHome = Home[Request[Any], Any]
 class Shards:
     """Records in several parts, on the workers of a Dask cluster or in this process.
 
-    Give it to `release_likelihood`, to `sample` or to a step as ``data=``, in the context of a model that
-    `build` makes of a few rows (made up, or of one part): the parameters and the prior are taken from there,
-    and the records from the parts.
+    Pass it to `release_likelihood`, to `sample` or to a step as ``data=``, in the context of a model that
+    `build` makes of a few rows (made up, or of one part): parameters and prior are taken from that model, and
+    the records from the parts.
 
     Parameters
     ----------
     build : callable
-        ``build(part)`` returns the `pymc.Model` of a part's rows. It treats each row by itself: nothing that
-        it computes from the rows of a part (a mean, a number of groups) may enter the model. No NaN may reach
-        ``observed=``: PyMC makes a parameter of it, and the refusal of such a model tells of that record. Nor
-        may an error or a warning depend on a row: casts, divisions, logarithms.
+        ``build(part)`` returns the `pymc.Model` of a part's rows. It has to treat each row by itself: nothing
+        that it computes from the rows of a part (a mean, a number of groups) may enter the model. No NaN may
+        reach ``observed=``: PyMC turns it into a parameter, and the refusal of such a model reveals that
+        record. Nor may an error or a warning depend on a row: casts, divisions, logarithms.
     parts : iterable or Dask collection
-        What `build` takes, one a part: paths of files, arrays, ...; or `dask.delayed` objects, or a Dask
-        DataFrame, Bag or Array in partitions along the rows, which are computed on the workers. At least two
-        records each, and many more than a group-level variable has entries (docs/limits, "The number of
-        records"); each record in one of them, all of one moment: files and tables do not change during the
-        call. The same path (or object, or equal slices or tuples)
-        given twice is refused; that two other parts have a row in common is not noticed, and each such record
-        then moves sums by twice what the noise is for.
+        Arguments of `build`, one a part: paths of files, arrays, ...; or `dask.delayed` objects, or a Dask
+        DataFrame, Bag or Array in partitions along the rows, which are computed on the workers. A part has at
+        least two records, and many more than a group-level variable has entries (docs/limits, "The number of
+        records"). Each record is in one part, and all are of one moment: files and tables must not change
+        during the call. The same path (or object, or equal slices or tuples) given twice is refused; that two
+        other parts have a row in common is not noticed, and each such record then moves sums by twice what
+        the noise is for.
     client : distributed.Client, optional
-        Where the parts go, each to the worker with the fewest. Default: all in this process, one after the
-        other.
+        Cluster of the parts; each goes to the worker with the fewest. Default: all are in this process, and
+        are worked on one after the other.
     privacy_unit : callable, str or mapping, optional
         ``privacy_unit(part)`` returns the id of the person each row belongs to, shape (n_rows,). All rows of
-        a person are in one part. By name, as ``{"patient": function}``, for a ledger of that unit. Or the
-        name of the `pymc.Data` with the ids in the models that `build` makes: what these look up is
-        integrated where a likelihood is released (docs/records).
+        a person must be in one part. By name, as ``{"patient": function}``, for a ledger of that unit. Or the
+        name of the `pymc.Data` with the ids in the models that `build` makes: effects that these ids look up
+        are integrated if a likelihood is released (docs/records).
     patience : float
         Seconds to wait for a worker that takes a part, before the run stops.
 
     Raises
     ------
     ValueError
-        There are no parts, one is seen to be there twice, or an array is divided along another axis too.
+        There are no parts, a part is found to be given twice, or an array is divided along another axis too.
 
     Notes
     -----
@@ -187,7 +189,7 @@ class ShardedRecords(Template):
     model : pymc.Model
         See `Template`.
     homes : sequence of Home
-        Of a `Shard` each, or of what answers as one does.
+        The home of each `Shard`, or of another object that answers in the same way.
     **settings
         Arguments of `Template`.
 
@@ -199,16 +201,16 @@ class ShardedRecords(Template):
     Raises
     ------
     ModelRefusedError
-        The model of a part would leak, differs from the template, or a person has rows in two parts.
+        The model of a part would leak or differs from the template, or a person has rows in two parts.
     """
 
-    # How often a part is loaded again before a run gives up.
+    # Number of times that a lost part is loaded again before the run stops.
     reloads = 3
 
     def __init__(self, model: pm.Model, homes: Sequence[PartHome], **settings: Unpack[TemplateSettings]):
         super().__init__(model, **settings)
         self._homes = homes
-        self.one_process = not all(isinstance(home, Here) for home in homes)  # it has their connections
+        self.one_process = not all(isinstance(home, Here) for home in homes)  # this one has the connections
         facts = self._ask(enumerate([(Shard.open, self.agreement())] * len(homes)))
         self._digests = [one.digest for one in facts]
         no_person_twice([one.units for one in facts if one.units is not None])
@@ -221,7 +223,7 @@ class ShardedRecords(Template):
 
     @property
     def full_batch(self) -> "ShardedRecords":
-        """Itself: as `FullBatch`, with points in the place of their rows, which stay where they are."""
+        """This object, which acts as `FullBatch`; a point stands for its rows, which stay where they are."""
         return self
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
@@ -236,21 +238,21 @@ class ShardedRecords(Template):
         Returns
         -------
         SumOfRatios
-            Its rows are a copy of `theta`.
+            Instead of rows it has a copy of `theta`.
         """
         return SumOfRatios(*self.totals(old, theta, clip_bound), *self.at(theta))
 
     def totals(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:
-        """Exact sum over all parts of `Shard.compare`: integers, in any order."""
+        """Add up `Shard.compare` over all parts: integers, exact in any order."""
         each = self._ask(enumerate([(Shard.compare, theta, new, clip_bound)] * len(self._homes)))
         return sum(total for total, _ in each), sum(clipped for _, clipped in each)
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Stand-in for the rows at a point, and log-prior."""
+        """Return the point itself, which stands for its rows, and the log-prior."""
         return theta.copy(), self.log_prior(theta)
 
     def ratios(self, theta: np.ndarray, new: np.ndarray, units: np.ndarray) -> np.ndarray:
-        """See `RecordModel.ratios`; positions run over the parts in their order."""
+        """Compute ratios, see `RecordModel.ratios`; positions run over the parts in their order."""
         units = np.asarray(units, dtype=np.int64)
         if units.size and (units.min() < 0 or units.max() >= self.n):
             raise IndexError(f"privacy units are 0..{self.n - 1}")
@@ -263,11 +265,11 @@ class ShardedRecords(Template):
         return out
 
     def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> Measurements:
-        """Noisy sums of a likelihood; twins have a stream of their own, the same for any number of parts."""
+        """Open the noisy sums of a likelihood; twins have a stream of their own, for any number of parts."""
         return Measurements(self.source(PrivacyRandom(seed, stream=1)), spending, kept)
 
     def source(self, random: PrivacyRandom) -> SumsOfParts:
-        """Sums that a likelihood is made of; `random` keys the streams of the parts' twins."""
+        """Open the exact sums for a likelihood; `random` gives the keys of the twins' streams in the parts."""
 
         def ask[T](method: Callable[..., T], *arguments: object) -> list[T]:
             keys = enumerate(random.keys(len(self._homes)))
@@ -276,12 +278,12 @@ class ShardedRecords(Template):
         return SumsOfParts(self.twins, ask)
 
     def _ask[T](self, requests: Iterable[tuple[int, Request[T]]]) -> list[T]:
-        """Ask parts, by their numbers, all at once, and wait for their answers."""
+        """Send requests to parts, given by their numbers, all at once; wait for the answers."""
         waiting = [(k, self._homes[k].ask(request), request) for k, request in requests]
         return [self._answer(*one) for one in waiting]
 
     def _answer[T](self, k: int, wait: Callable[[], T | PrivacyError], request: Request[T]) -> T:
-        """Answer of part `k`, which is loaded again if it was lost: the answer is the same."""
+        """Return the answer of part `k`; a part that was lost is loaded again, and its answer is the same."""
         for reload in range(self.reloads + 1):
             try:
                 if reload:
@@ -324,7 +326,7 @@ def _parts(parts: Iterable[object], here: bool) -> list[object]:
 
 
 def _name(part: Any, here: bool) -> Hashable:
-    """What two parts that are the same have in common; the path of a file, if it is here."""
+    """Return a key that is equal for equal parts; for files in reach of this process, the real path."""
     if isinstance(part, str | os.PathLike):
         return os.path.realpath(part) if here else os.fspath(part)
     if hasattr(part, "__dask_graph__"):
@@ -337,7 +339,7 @@ def _name(part: Any, here: bool) -> Hashable:
 
 
 def no_person_twice(units: Sequence[Ids]) -> None:
-    """Refuse ids that occur in more than one part; each part has its own once.
+    """Refuse ids that occur in more than one part; within a part each id is listed once.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What is needed of a model and reads no record: parameters, prior, names, the form of its likelihood."""
+"""The template: a model without its records, for parameters, prior, names and the form of the likelihood."""
 
 import os
 from abc import ABC, abstractmethod
@@ -24,13 +24,14 @@ from pymc_dp.records.refusals import refuse_integrated
 from pymc_dp.records.twins import Twins
 from pymc_dp.records.units import unit_of
 
-#: Whose a row is: a function of a part, or the name of the model's data; or either by the unit's name.
+#: Ids of the units: a function of a part, or the name of the model's data; or either by the unit's name.
 Unit = Callable[[object], ArrayLike] | str | Mapping[str, Callable[[object], ArrayLike] | str] | None
-# How far priors may differ: models are compiled where their rows are, perhaps on another processor.
+# Tolerance, relative and absolute, for equal priors and coordinates: models are compiled where their rows
+# are, perhaps on another processor.
 TOLERANCE = 1e-9
 
 
-#: What parts have in common with the template: JSON, by name.
+#: Properties that the models of all parts must share with the template: JSON, by name.
 type Agreement = Mapping[str, Any]
 
 
@@ -42,25 +43,25 @@ class TemplateSettings(RecordSettings, total=False):
 
 
 class Elsewhere(Protocol):
-    """What is given as `data=`: records that are not in the model, as `Shards`.
+    """Interface of `data=`: records that are not in the model, such as `Shards`.
 
     Notes
     -----
-    **Privacy.** Whoever writes one decides, and says: that all rows are of one moment, each in one part; that
-    no value of a row is refused, and what stands in the place of one that is missing; that rows are the same
-    at every sum. `release_likelihood` and steps call `records` before anything is paid.
+    **Privacy.** An implementation has to ensure, and to document: that all rows are of one moment, and each
+    is in one part; that no value of a row is refused, and what replaces a missing value; that rows are the
+    same for every sum. `release_likelihood` and steps call `records` before anything is paid.
     """
 
     @property
     def privacy_unit(self) -> object:
-        """Whose a row is, where the rows are: None, or as `Shards` has it."""
+        """Ids of the units that rows belong to, in the form that `Shards` takes, or None."""
 
     def records(
         self, model: pm.Model, *, likelihood: bool = False, **settings: Unpack[RecordSettings]
     ) -> "Template":
-        """Open the records, and check their models, for a step or for a likelihood.
+        """Open the records and check their models, for a likelihood or (default) for a step.
 
-        Refused here: a step, without `likelihood`, if it cannot be had.
+        If steps are not supported, this is where to refuse one.
         """
 
 
@@ -72,34 +73,34 @@ class Template(ABC):
     Parameters
     ----------
     model : pymc.Model
-        As the parts are modelled.
+        A model like those of the parts.
     likelihood : bool
         Whether a likelihood is released.
     unit : callable, str, mapping or None
-        Whose the rows of parts are, see `Shards`: the name of the model's data, which the template has as
-        well; else each of its rows is taken for one person's.
+        Ids of the parts' rows, see `Shards`. If it is the name of the model's data, the template has such
+        data as well; for a function, each of the template's rows counts as one person.
     **settings
         Arguments of `RecordModel`.
 
     Attributes
     ----------
     n, unit_of_row : object
-        As of a `RecordModel`, of all parts: a subclass sets them.
+        As of a `RecordModel`, for all parts together; set by subclasses.
     tables : list of RecordModel
-        One: the template itself.
+        The template's records alone.
     lengths, withheld_dims : set of int, list of str
-        As of a `RecordModel`: of the template, and of all parts.
+        As of a `RecordModel`, for the template and all parts.
     twins : Twins
-        Of the template: what is public of those of the records.
+        Twins of the template: their public properties are those of the parts' twins.
     d : int
         Number of unconstrained parameters.
     shapes : dict of str to tuple
-        Of the value variables.
+        Shapes of the value variables.
     released_variables : list of str
     ravel, unravel, log_prior : callable
         As in `Points`.
     coordinates : Coordinates
-        What the likelihood sees of the parameters.
+        Likelihood coordinates.
     """
 
     one_process: bool = True
@@ -145,17 +146,20 @@ class Template(ABC):
         return self._records.twins
 
     def end(self) -> None:  # noqa: B027 (nothing is open in most)
-        """Let go of what was opened: a likelihood was released, and nothing more is asked."""
+        """Release resources after a likelihood was released: no further question follows."""
 
     @abstractmethod
     def measurements(self, spending: Spending, seed: int | None, kept: Mapping[str, float]) -> AllSums:
-        """Noisy sums that a likelihood is made of; `seed` makes twins reproducible, `kept` is for the end."""
+        """Open the noisy sums for a likelihood.
+
+        `seed` makes twins reproducible; `kept` has shares of the budget that are reserved for later releases.
+        """
 
     def check_data(self) -> None:
         """Refuse a process that cannot reach the records.
 
-        That records changed is noticed only where a part is lost and loaded again: files that they are read
-        from have to stay as they are during the call.
+        A change of records is noticed only if a part is lost and loaded again: the files of the records must
+        not change during the call.
         """
         if self.one_process and self._process != os.getpid():
             raise PrivacyError(
@@ -164,15 +168,18 @@ class Template(ABC):
             )
 
     def _set_lengths(self, units: Collection[int], rows: Collection[int] = ()) -> None:
-        """Of all parts: dimensions as long as one has units are withheld; rows of units are not counted."""
+        """Set `lengths` and `withheld_dims` for all parts.
+
+        Dimensions that are as long as a part has units are withheld, not those as long as it has rows.
+        """
         self.lengths = self._records.lengths.union(units, rows)
         of_parts = {name for name, length in self._dims.items() if length in units}
         self.withheld_dims = sorted(of_parts.union(self._records.withheld_dims))
 
     def agreement(self) -> Agreement:
-        """What the model of every part must have in common with the template; JSON-able, and data-free."""
+        """Return the properties that the models of all parts must share; fit for JSON, and data-free."""
         rng = np.random.default_rng(0)
-        # Where priors are compared: at the initial point, and at eight around it.
+        # Points at which priors are compared: the initial point, and eight around it.
         points = self._start + np.vstack([np.zeros(self.d), rng.normal(scale=0.5, size=(8, self.d))])
         seen = {}
         if self._likelihood:
@@ -191,7 +198,7 @@ def check_agreement(records: RecordModel, agreement: Agreement) -> None:
     Raises
     ------
     ModelRefusedError
-        The message names what differs, and has no values.
+        The message names what differs, without values.
     """
     variables = {name: list(shape) for name, shape in records.shapes.items()}
     if variables != agreement["variables"] or records.released_variables != agreement["released"]:
@@ -221,7 +228,7 @@ def check_agreement(records: RecordModel, agreement: Agreement) -> None:
 
 
 def shapes_of(records: RecordModel) -> dict[str, object]:
-    """What is public of records' scores, as JSON has it: see `Twins`."""
+    """Return the public properties of records' scores, fit for JSON: see `Twins`."""
     twins = records.twins
     return {
         "size": twins.size,
@@ -239,7 +246,7 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
 
 
 def described(records: RecordModel, points: np.ndarray) -> dict[str, object]:
-    """Likelihood coordinates: their names and places, values and derivatives at some points; data-free."""
+    """Describe likelihood coordinates: names, positions, and values and derivatives at points; data-free."""
     seen = records.coordinates
     return {
         "names": [[name, where.start, where.stop] for name, where in seen.names],
@@ -249,7 +256,7 @@ def described(records: RecordModel, points: np.ndarray) -> dict[str, object]:
 
 
 def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a part whose likelihood would be in other coordinates than that of the step's model.
+    """Refuse a part whose likelihood has other coordinates than that of the step's model.
 
     Raises
     ------
