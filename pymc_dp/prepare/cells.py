@@ -62,7 +62,7 @@ def _plain(cell: object) -> object:
 
 
 def _read(text: str) -> object:
-    """Return the truth value or number that a text stands for, whatever white space surrounds it; or the text.
+    """Return the truth value or number that a text stands for, whatever white space is around; or the text.
 
     Readers of CSV files, and NumPy, return numbers if all cells of a column are numbers, and text if one is
     not. Python's `float` reads all that they read, except for what docs/proofs/prepare lists.

@@ -191,7 +191,7 @@ class Prepare:
         return self
 
     def _pay(self) -> int | None:
-        """Charge the ledger and return the number of its entry; under a lock, so that it happens only once."""
+        """Charge the ledger and return the number of its entry; under a lock, so that it happens once."""
         with _PAYING:
             if self._paid:
                 raise BudgetError(

@@ -325,7 +325,7 @@ class _Reader:
         axes = {self.opaque.original[leaf].name: t.axis for leaf, t in sources.items() if isinstance(t, Rows)}
         axes |= dict.fromkeys(self.opaque.observed, 0)
         axes |= {name: t.axis for name, t in self.found.left_out.items() if isinstance(t, Rows)}
-        # Dimensions as long as there are units; rows are found by their axes.
+        # Lengths of units and of other tables. If units are not rows, the number of rows is private.
         sizes = {self.units, *self.data.other_tables}
         self.found.withheld_dims = dims_of_records(model, axes, lengths, sizes)
 

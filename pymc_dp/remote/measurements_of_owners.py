@@ -141,7 +141,7 @@ class OwnMeasurements:
         self._measurements = [measurements.apart, known]
 
     def count_unknown_bounds(self, share: object) -> Callable[[], dict[str, object]]:
-        """Check a question; what is returned answers it."""
+        """Check a question; return a function that answers it."""
         (own,) = self._shares([share])
         if not self._whole.doubtful:
             raise ValueError("bounds")
@@ -150,7 +150,7 @@ class OwnMeasurements:
     def scales(
         self, known: object, which: object, phi: object, twins: object, share: object
     ) -> Callable[[], dict[str, object]]:
-        """Check a question; what is returned answers it."""
+        """Check a question; return a function that answers it."""
         point, (own,) = _numbers(phi, (self._size,)), self._shares([share])
         twins, asked = _count(twins), self._asked(known, which)
         return lambda: _plain(asked.scales(point, twins, own))
@@ -165,7 +165,7 @@ class OwnMeasurements:
         twins: object,
         shares: Iterable[object],
     ) -> Callable[[], dict[str, object]]:
-        """Check a question; what is returned answers it."""
+        """Check a question; return a function that answers it."""
         points, matrix = _points(phi, self._size), _numbers(metric, (self._size, self._size))
         score, slope = (_positive(bound) for bound in bounds)
         of_score, of_slope = self._shares(shares)

@@ -223,7 +223,7 @@ class ShardedRecords(Template):
 
     @property
     def full_batch(self) -> "ShardedRecords":
-        """This object, which acts as `FullBatch`; a point stands for its rows, which stay where they are."""
+        """The object itself, which acts as `FullBatch`; a point stands for its rows, which stay elsewhere."""
         return self
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
@@ -269,7 +269,7 @@ class ShardedRecords(Template):
         return Measurements(self.source(PrivacyRandom(seed, stream=1)), spending, kept)
 
     def source(self, random: PrivacyRandom) -> SumsOfParts:
-        """Open the exact sums for a likelihood; `random` gives the keys of the twins' streams in the parts."""
+        """Open the exact sums for a likelihood; `random` gives the keys of the twins' streams."""
 
         def ask[T](method: Callable[..., T], *arguments: object) -> list[T]:
             keys = enumerate(random.keys(len(self._homes)))
