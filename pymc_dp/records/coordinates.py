@@ -290,8 +290,7 @@ def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spr
     places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
     start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
-    # A spread on which another coordinate depends is left out: together the likelihood may be quadratic in
-    # them.
+    # A spread on which another coordinate depends is left out: the likelihood may be quadratic in both.
     read = set(ancestors([source for source in sources if source not in found]))
     return {rv: found[rv] for rv in sources if rv in found and rv not in read}
 

@@ -229,8 +229,7 @@ class Twins:
         }
         terms = terms_with(records, self._outcomes, bounds=bounds)
         blind = not bounds and set(records._roots).isdisjoint(ancestors(list(terms.values())))
-        # For rows of persons, variables are compared together, with twins, where that is possible: otherwise
-        # they would have to share the person's clipping bound one after the other.
+        # Where possible, variables of a person's rows are compared together: else they would share one bound.
         joint = blind and len(terms) > 1 and records.unit_of_row is not None
         for name, rv in [] if joint else records.reading.opaque.observed.items():
             count = count_outcomes(records.reading, rv, records.coordinates)

@@ -78,8 +78,7 @@ def _same(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
 
 @rule(CheckAndRaise)
 def _check(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    # Checks are removed from likelihoods before these are typed. Elsewhere it would be visible whether a
-    # check raises.
+    # Checks are removed from likelihoods before typing; elsewhere, whether a check raises would be visible.
     return (
         types[0] if all(t is PUBLIC for t in types[1:]) else Mixed("a check of the records, which may raise")
     )
