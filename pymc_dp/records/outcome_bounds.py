@@ -28,10 +28,9 @@ _SUPPORT_BOUNDS = {
 
 
 def has_moving_bound(rv: Variable, opaque: OpaqueModel) -> bool:
-    """Return whether free variables move a bound of the support, of which scores carry no information.
+    """Return whether free variables move a bound of the support, which scores do not determine.
 
-    The derivative of such a density by its bound (of a uniform distribution, say) is the same for all
-    outcomes within.
+    For a uniform or Pareto distribution the derivative by the bound is the same for all outcomes within.
     """
     op = rv.owner.op
     bounds = [op.dist_params(rv.owner)[k] for k in _SUPPORT_BOUNDS.get(type(op), ())]
