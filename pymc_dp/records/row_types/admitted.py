@@ -1,4 +1,4 @@
-"""The Ops that are known not to raise, whatever numbers they are given; only these may read records.
+"""The Ops that are known not to raise, whatever numbers they are given, in graphs that are compiled.
 
 An error would be about one record, and would be visible. `tests/records/test_gate.py` tries each Op, and its
 derivative, with inputs that are NaN, infinite, zero, subnormal, singular and empty.
