@@ -54,7 +54,7 @@ class Normal(NamedTuple):
 
     @classmethod
     def like(cls, draws: np.ndarray, otherwise: np.ndarray) -> "Normal":
-        """Return one with median and spread of draws (m, p), and with another mean (p,) where they have none."""
+        """Return one with the median and spread of draws (m, p); with another mean (p,) if there is none."""
         draws = np.where(np.isfinite(draws), draws, np.nan)
         with np.errstate(all="ignore"):
             middle = np.nanmedian(draws, axis=0)
@@ -232,7 +232,7 @@ def roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def inverse(matrices: np.ndarray) -> np.ndarray:
-    """Return inverses of positive semi-definite matrices (..., p, p), bounded if these are nearly singular."""
+    """Return inverses of positive semi-definite matrices (..., p, p), bounded if these are near singular."""
     root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     scale = root[..., :, None] * root[..., None, :]
     return symmetric(np.linalg.inv(matrices / scale + _RIDGE * np.eye(matrices.shape[-1])) / scale)

@@ -2,8 +2,8 @@
 
 With many groups a few draws of a slope do not show which of them is right. Nor is it safe here to overstate
 the noise: levels whose distances are below the stated noise would be taken for equal, and their spread for
-zero. So the noise is stated as it is. What all groups have in common is estimated by `learnt.believed`: it has
-strong signals, and that slopes change between points matters more than noise.
+zero. So the noise is stated as it is. What all groups have in common is estimated by `learnt.believed`: there
+signals are strong, and that slopes change between points matters more than noise.
 """
 
 from collections.abc import Sequence
@@ -44,8 +44,8 @@ def believed_of_groups(
 
     Notes
     -----
-    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, and ``I_r = S_r' N_r^-1 S_r``, this
-    is the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with its covariance
+    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, and ``I_r = S_r' N_r^-1 S_r``, it
+    is that of the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with the covariance
     ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``. The weights w are small for earlier rounds that were far from
     the parameters.
     """
