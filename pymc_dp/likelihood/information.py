@@ -1,4 +1,4 @@
-"""What noisy slopes say of the information: of each entry, and draws that are positive definite."""
+"""Beliefs about the information matrix from noisy slopes: entry by entry, and as positive definite draws."""
 
 import math
 from collections.abc import Sequence
@@ -10,38 +10,41 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from pymc_dp.likelihood.mixtures import is_positive
 
-#: Relative change of a slope over a distance of 1, in units of what one record tells.
+#: Relative change of a slope over a distance of one standard error of one record.
 DRIFT = 0.3
-# Draws of a matrix of p rows: ``_ENTRIES / p``, since entries of a large one matter less each,
+# The number of draws of a p by p matrix is this over p, since a single entry of a large one matters less,
 _ENTRIES = 960
-_LEAST_DRAWS = 12  # at least
-_DRAWS = 96  # at most
-# Sweeps of a chain over all entries.
+# but at least this
+_LEAST_DRAWS = 12
+# and at most this.
+_DRAWS = 96
+# Number of sweeps of a Gibbs chain over all entries.
 _SWEEPS = 8
-# Least eigenvalue that a chain starts with, in units of the noise.
+# Lower limit of the eigenvalues of a chain's start, in units of the largest noise on the diagonal. To reach a
+# tenth of it
 _LEAST_START = 0.3
-# Entries beside the diagonal are multiplied with this until it is so.
+# entries beside the diagonal are multiplied by this, repeatedly.
 _LESS = 0.7
-# Largest trace that it starts with, over the largest possible one.
+# Largest trace of a chain's start, over the upper bound of traces.
 _ROOM = 0.9
-# Part of the way to where a matrix is singular that is taken.
+# A step goes at most this part of the way to where the matrix becomes singular, or its trace too large.
 _INSIDE = 0.95
-# What is added to a matrix where it is inverted.
+# Relative to the diagonal, what is added to it before a matrix is inverted.
 _RIDGE = 1e-11
-# Least eigenvalue of what is shared by many blocks, in units of the noise.
+# Least eigenvalue of the Schur complement of what many blocks share, in units of the noise.
 _LEAST = 1e-3
-# Draws are tried, and kept where they are positive definite: so often twice as many as are wanted.
+# Rejection sampling: largest number of batches, each of twice as many draws as are wanted.
 _BATCHES = 8
-# It goes on with at least this share of those that are wanted,
+# It is given up if fewer than this part of the draws that are wanted were accepted so far,
 _WORTH = 1 / 16
-# and is not begun with an eigenvalue below this, in units of the noise.
+# and not begun if the least eigenvalue is below this, in units of the noise.
 _HOPELESS = -0.5
-# Noise below which the matrix is taken as it is, in units of the metric.
+# Noise below this, in the metric, counts as none.
 _NONE = 1e-4
 
 
 class Slope(NamedTuple):
-    """What is known of the slope of unclipped scores, in a metric: of each entry by itself.
+    """Beliefs about the slope of unclipped scores, in a metric: each entry by itself, with a normal law.
 
     Attributes
     ----------
@@ -55,31 +58,33 @@ class Slope(NamedTuple):
     variance: np.ndarray
 
     def seen_in(self, metric: np.ndarray) -> "Slope":
-        """In another metric; correlations of entries are left out."""
+        """Return the same in another metric; correlations between entries are ignored."""
         change = metric @ np.linalg.inv(self.metric)
         return Slope(metric, change @ self.mean @ change.T, change**2 @ self.variance @ change.T**2)
 
     def within(self, other: "Slope") -> "Slope":
-        """Of each entry what both say, and as certain as the surer one: they are not independent."""
+        """Combine entries with those of another one that is not independent: variances are the smaller ones."""
         both = self.and_also(other.mean, other.variance)
         return both._replace(variance=np.minimum(self.variance, other.variance))
 
     def and_also(self, mean: np.ndarray, variance: np.ndarray) -> "Slope":
-        """With what another release says of each entry."""
+        """Combine entries with an independent measurement of each."""
         total = np.maximum(self.variance + variance, 1e-300)
         gain = self.variance / total
         return Slope(self.metric, self.mean + gain * (mean - self.mean), gain * variance)
 
 
 class InCommon(NamedTuple):
-    """Entries of a symmetric matrix that are off by the same number, for each of some coordinates.
+    """Errors of a symmetric matrix that are proportional to a common standard normal number.
+
+    There is one number for each of `others`, in the entries between it and `column`.
 
     Attributes
     ----------
     column : ndarray of int, shape (G,)
     others : ndarray of int, shape (r,)
     deviations : ndarray, shape (G, r)
-        Each times the number of its coordinate, which is standard normal.
+        Standard deviation of each entry's error.
     """
 
     column: np.ndarray
@@ -87,11 +92,11 @@ class InCommon(NamedTuple):
     deviations: np.ndarray
 
     def times(self, factor: float) -> "InCommon":
-        """Of a matrix times a factor."""
+        """Return those of the matrix times a factor."""
         return self._replace(deviations=factor * self.deviations)
 
     def add(self, matrices: np.ndarray, rng: np.random.Generator) -> None:
-        """Draw the numbers for each of some matrices (m, p, p), and add them."""
+        """Draw the numbers for each of several matrices, shape (m, p, p), and add the errors to these."""
         move = rng.normal(size=(len(matrices), 1, len(self.others))) * self.deviations
         matrices[:, self.column[:, None], self.others] += move
         matrices[:, self.others[:, None], self.column] += move.swapaxes(1, 2)
@@ -104,21 +109,21 @@ def draws(
     together: np.ndarray,
     in_common: Sequence[InCommon] = (),
 ) -> np.ndarray:
-    """Positive definite matrices that may be behind a noisy one.
+    """Draw positive definite matrices of which a given matrix may be a noisy measurement.
 
     Parameters
     ----------
     seen : ndarray, shape (p, p)
         A positive semi-definite matrix with symmetric noise.
     noise : ndarray, shape (p, p)
-        Its standard deviation on the diagonal; off it that times sqrt(2).
+        Standard deviation of the noise on the diagonal; beside it, that times sqrt(2).
     largest_trace : float
-        Public bound of the trace of what is behind it.
+        Public upper bound of the trace without noise.
     together : ndarray, shape (p, p)
         Zero where entries are known to be zero. The zeros are those of a block diagonal matrix in some first
         rows and columns, so that its Cholesky factor has them too.
     in_common : sequence of InCommon, optional
-        What is in the noise as well.
+        Further errors.
 
     Returns
     -------
@@ -126,9 +131,9 @@ def draws(
 
     Notes
     -----
-    Normal draws around what was seen, those kept that are positive definite; where these are few, Gibbs
-    sampling of many short chains from one start. The generator's seed is known, so that the same release
-    gives the same draws.
+    Rejection sampling: normal draws around what was seen, of which those that are positive definite are kept.
+    Where too few would be, Gibbs sampling of many short chains from one start. The generator's seed is known,
+    so that the same release gives the same draws.
 
     **Privacy.** A function of what is released.
     """
@@ -140,14 +145,14 @@ def draws(
 
 
 def _number(p: int) -> int:
-    """Of draws."""
+    """Return how many matrices are drawn."""
     return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
 
 
 def _kept(
     seen: np.ndarray, noise: np.ndarray, largest_trace: float, in_common: Sequence[InCommon]
 ) -> np.ndarray | None:
-    """By rejection; None where too few would be kept."""
+    """Draw by rejection; return None if too few would be accepted."""
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
         return None
     rng, number = np.random.default_rng(1), _number(len(seen))
