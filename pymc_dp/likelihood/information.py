@@ -12,32 +12,31 @@ from pymc_dp.likelihood.mixtures import is_positive
 
 #: Relative change of a slope over a distance of one standard error of one record.
 DRIFT = 0.3
-# The number of draws of a p by p matrix is this over p, since a single entry of a large one matters less,
+# Number of draws of a p by p matrix, times p: a single entry of a large matrix matters less.
 _ENTRIES = 960
-# but at least this
+# Smallest number of draws.
 _LEAST_DRAWS = 12
-# and at most this.
+# Largest number of draws.
 _DRAWS = 96
 # Number of sweeps of a Gibbs chain over all entries.
 _SWEEPS = 8
-# Lower limit of the eigenvalues of a chain's start, in units of the largest noise on the diagonal. To reach a
-# tenth of it
+# Eigenvalues of a chain's start are raised to this, in units of the noise, before entries are set to zero.
 _LEAST_START = 0.3
-# entries beside the diagonal are multiplied by this, repeatedly.
+# Entries beside the diagonal are multiplied by this until eigenvalues are at least a tenth of that.
 _LESS = 0.7
 # Largest trace of a chain's start, over the upper bound of traces.
 _ROOM = 0.9
-# A step goes at most this part of the way to where the matrix becomes singular, or its trace too large.
+# A step goes at most this part of the way to where a matrix is singular, or its trace too large.
 _INSIDE = 0.95
-# Relative to the diagonal, what is added to it before a matrix is inverted.
+# Part of the diagonal that is added to it before a matrix is inverted.
 _RIDGE = 1e-11
-# Least eigenvalue of the Schur complement of what many blocks share, in units of the noise.
+# Least eigenvalue of the Schur complement of what blocks share, in units of the noise.
 _LEAST = 1e-3
-# Rejection sampling: largest number of batches, each of twice as many draws as are wanted.
+# Largest number of batches of rejection sampling, each of twice as many draws as are wanted.
 _BATCHES = 8
-# It is given up if fewer than this part of the draws that are wanted were accepted so far,
+# It is given up if fewer than this part of the draws that are wanted have been accepted.
 _WORTH = 1 / 16
-# and not begun if the least eigenvalue is below this, in units of the noise.
+# It is not tried if the least eigenvalue is below this, in units of the noise.
 _HOPELESS = -0.5
 # Noise below this, in the metric, counts as none.
 _NONE = 1e-4
@@ -63,7 +62,7 @@ class Slope(NamedTuple):
         return Slope(metric, change @ self.mean @ change.T, change**2 @ self.variance @ change.T**2)
 
     def within(self, other: "Slope") -> "Slope":
-        """Combine entries with those of another one that is not independent: variances are the smaller ones."""
+        """Combine entries with those of another one that is not independent, with the smaller variances."""
         both = self.and_also(other.mean, other.variance)
         return both._replace(variance=np.minimum(self.variance, other.variance))
 
@@ -177,15 +176,16 @@ def _chains(
     together: np.ndarray,
     in_common: Sequence[InCommon] = (),
 ) -> np.ndarray:
-    """By Gibbs sampling, entry by entry, of many chains.
+    """Draw by Gibbs sampling, entry by entry, with many chains.
 
-    Where blocks have zeros between each other, a block and what it shares with others is drawn with these
-    others' Schur complement in its place: the bounds of an entry are the same, and the matrices are small.
+    If the matrix has blocks with zeros between them, a block and what it shares with the others are drawn
+    with the others' Schur complement in place of what is shared. The bounds of an entry are the same, and the
+    matrices are small.
     """
     number = _number(len(seen))
     rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
     values, vectors = np.linalg.eigh(seen * together)
-    start = (vectors * np.maximum(values, least)) @ vectors.T * together  # with the zeros, less positive
+    start = (vectors * np.maximum(values, least)) @ vectors.T * together  # zeros reduce eigenvalues again
     while np.linalg.eigvalsh(start)[0] < 0.1 * least and np.abs(np.tril(start, -1)).max() > _RIDGE * least:
         start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
     start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
@@ -216,7 +216,7 @@ def _moved(
     shared: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Chains after each entry was drawn once: block after block, and what they share."""
+    """Return chains in which each entry was drawn once: block after block, and at last what they share."""
     chains, rest = chains.copy(), chains[:, shared[:, None], shared]
     least = _LEAST * np.diag(noise).max()
     for block in blocks:
@@ -231,7 +231,7 @@ def _moved(
         chains[:, block[:, None], places] = small[:, : len(block)]
         chains[:, places[:, None], block] = small[:, :, : len(block)]
         rest = rest - _through(chains, block, shared)
-        if len(shared):  # where many blocks leave it nearly singular, rounding may do the rest
+        if len(shared):  # many blocks may leave it nearly singular, and rounding no longer positive
             lack = np.maximum(least - np.linalg.eigvalsh(rest)[:, 0], 0.0)
             more = lack[:, None, None] * np.eye(len(shared))
             rest = rest + more
@@ -246,7 +246,7 @@ def _moved(
 
 
 def _through(chains: np.ndarray, block: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """What a block takes of the Schur complement of the others: ``B' D^-1 B``, shape (m, s, s)."""
+    """Return what a block subtracts in the Schur complement: ``B' D^-1 B``, shape (m, s, s)."""
     both = chains[:, block[:, None], shared]
     return both.swapaxes(1, 2) @ np.linalg.solve(chains[:, block[:, None], block], both)
 
@@ -259,21 +259,24 @@ def _sweep(
     first: int,
     rng: np.random.Generator,
 ) -> None:
-    """Draw the entries of the first rows and columns anew, of matrices (m, p, p) that stay positive definite.
+    """Draw the entries of the first rows and columns of positive definite matrices (m, p, p) anew.
 
-    With all others fixed an entry is normal between bounds: with K the inverse, ``J + t E_ii`` is positive
-    definite where ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` where ``t > -1 / (s + K_ij)`` and
-    ``t < 1 / (s - K_ij)``, for ``s = sqrt(K_ii K_jj)``.
+    With all others fixed, an entry has a normal law that is truncated to where the matrix is positive
+    definite. With K the inverse, ``J + t E_ii`` is so for ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` for
+    ``-1 / (s + K_ij) < t < 1 / (s - K_ij)``, where ``s = sqrt(K_ii K_jj)``.
 
     Parameters
     ----------
     matrices : ndarray, shape (m, p, p)
         Changed in place.
     seen : ndarray, shape (m, p, p)
+        Means of the entries without truncation.
     noise : ndarray, shape (p, p)
+        As in `draws`.
     room : ndarray, shape (m,)
-        That the trace may grow by.
+        What the traces may grow by.
     first : int
+        Number of rows.
     rng : numpy.random.Generator
     """
     ridge = _RIDGE * np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(matrices.shape[-1])
@@ -301,8 +304,10 @@ def _sweep(
 
 
 def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Standard normal numbers between these, of uniform ones."""
-    # In the lower tail, where probabilities have all their digits.
+    """Return standard normal numbers truncated to an interval, made of uniform ones.
+
+    They are computed in the lower tail, where probabilities have their full precision.
+    """
     flip = low + high > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     first, last = log_ndtr(a), log_ndtr(b)
@@ -312,7 +317,10 @@ def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarr
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _follow(inverse, i, j, move):
-    """Change inverses (m, p, p) as they do when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
+    """Update inverses (m, p, p) of matrices whose entries (i, j) and (j, i), or (i, i), grow by `move`.
+
+    By Woodbury's identity with U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
+    """
     p = inverse.shape[1]
     first, second = np.empty(p), np.empty(p)
     for k, grow in enumerate(move):
@@ -324,7 +332,6 @@ def _follow(inverse, i, j, move):
                 for b in range(p):
                     inverse[k, a, b] -= scale * first[a] * first[b]
             continue
-        # Woodbury's identity: U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
         one, other, grown = first[i], second[j], 1 + grow * first[j]
         scale = grow / (grown**2 - grow**2 * one * other)
         for a in range(p):
