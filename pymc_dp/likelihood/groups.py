@@ -20,11 +20,11 @@ _LEAST = 1e-3
 # Power of the evidence by which spreads are weighed: slopes are known only roughly, and their errors are the
 # same for all groups.
 _POWER = 0.5
-# The evidence is averaged over this number of draws of the slope, divided by the number of coordinates,
+# Number of draws of the slope over which the evidence is averaged, times the number of coordinates.
 _ENTRIES = 800
-# but over at least this many
+# Smallest number of these draws.
 _FEWEST_DRAWS = 4
-# and at most this many.
+# Largest number of these draws.
 _MOST_DRAWS = 24
 # Largest standard deviation of a group's slope around the common level of all groups, over that level.
 _UNLIKE = 0.5

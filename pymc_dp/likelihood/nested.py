@@ -82,7 +82,7 @@ def _nested(
 
 
 def _pooled(seen: Sequence[Slope], groups: np.ndarray, within: np.ndarray) -> Slope:
-    """Return the weighted mean of all rounds' slopes, in units of the groups' mean, by signal over noise."""
+    """Return the mean of all rounds' slopes, each over its groups' mean and weighted by its precision."""
     beside = np.ix_(groups, within)
     told = np.array([np.diag(one.mean)[groups].mean() for one in seen])
     noise = np.array([np.median(one.variance[beside]) for one in seen])

@@ -30,7 +30,7 @@ _ALL_PULL = 0.95
 _TAKERS = 2.0
 # What the groups of a look-up absorb has this part of its variance in common.
 _IN_COMMON = 0.5
-#: Power of the distance with which an earlier score loses its weight.
+#: An earlier score's covariance is multiplied by 1 + (distance / `Care.half`)**SHARP.
 SHARP = 4
 #: If the sum of scores is more than this part of the largest that the records can reach, most informative
 #: records are clipped, and steps are too short: the search did not converge.
@@ -274,8 +274,9 @@ class Round:
     def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
         """Return the covariance, in the metric, of the score's deviation from a linear function.
 
-        For parameters with this posterior. Relative to the change of the score, each coordinate's deviation
-        grows with the distance that the records which touch it see. Renews `distance`.
+        The parameters have the posterior with this mean and covariance. Relative to the change of the score,
+        each coordinate's deviation grows with the distance that the records which touch it see. The distance
+        is kept as `distance`.
         """
         away = self.back.T @ (mean - self.point)
         spread = np.outer(away, away) + self.back.T @ covariance @ self.back
