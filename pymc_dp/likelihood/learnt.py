@@ -30,8 +30,8 @@ _ARRIVED = 1.5
 _SURPRISE = 1.0
 # Information from earlier rounds is then divided by twice the surprise, at most this many times.
 _DOUBTS = 12
-# The effective number of draws of a slope is at least this part of their number: their densities are raised to
-# a power that is halved for it.
+# The effective number of draws of a slope is at least this part of their number: to that end their densities
+# are raised to a power, which is halved until it is reached.
 _EFFECTIVE = 0.3
 # The power is not halved again once it is below this.
 _FLAT = 1e-3

@@ -107,8 +107,8 @@ class Pinned(NamedTuple):
 class SeenCoordinates:
     """Coordinates psi, functions of phi that determine all that records see of it.
 
-    ``psi = T (phi[kept] + others phi[left]) + V g``. No record sees changes along the columns of V; T removes
-    from each column's direction what makes the means that `pinned` holds zero, and g are their values.
+    ``psi = T (phi[kept] + others phi[left]) + V g``. No record sees changes along columns of V. T subtracts
+    multiples of them until the means that `pinned` holds are zero, and ``V g`` gives these their values g.
 
     Parameters
     ----------
