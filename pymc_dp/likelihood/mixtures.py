@@ -10,9 +10,9 @@ from scipy.linalg import lapack
 _TINY = 1e-200
 # Added to the diagonal of matrices that were scaled to a diagonal of 1, before they are inverted.
 _RIDGE = 1e-11
-# The standard deviations of `Normal.like` are set by this quantile of the draws' distances to their median. It
-# is far out since levels of groups with an unknown spread are mostly near the median: a search that held the
-# others for impossible would take the scores that show them for noise.
+# The standard deviations of `Normal.like` are set by this quantile of the draws' distances to their median.
+# It is far out since levels of groups with an unknown spread are mostly near the median: a search that held
+# the others for impossible would take the scores that show them for noise.
 _PART = 0.95
 # The same quantile of the standard normal distribution's absolute values.
 _NORMAL_QUANTILE = 1.96

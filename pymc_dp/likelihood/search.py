@@ -44,7 +44,8 @@ _RESCALING_FACTOR = 1.4
 _ARRIVING = 0.5
 # Scores computed in a round, over records, twins and points: during the search, and in the last round.
 _SCORES = 1_000_000, 4_000_000
-# A coordinate whose count is lost in noise has at most this many standard deviations of the noise as units.
+# The number of units that touch a coordinate which counts do not show is taken to be at most this times the
+# standard deviation of a count's noise.
 _HIDDEN = 4.0
 # Lower limit of the ratio of a score's variance to its slope.
 _LEAST_SHARE = 0.05
