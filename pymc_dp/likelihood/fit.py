@@ -12,7 +12,7 @@ from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
-# Numba's cache sees no change of what is compiled in: d21881c53190d6d4 (centre.py).
+# Numba's cache sees no change of what is compiled in: 138c25a3a582ad09 (centre.py).
 #: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
 FIT_TWINS = 19
 # Upper ends of the cells of places, but for the last; and the part of the records that the model says are in
