@@ -36,7 +36,7 @@ CLOCKS = ("perf_counter", "process_time")
 _R_HAT = 1.05
 # Draws are not returned if the effective number of draws of some variable is below this.
 _EFFECTIVE = 100
-# Both are checked if there are at least this many draws.
+# Both are checked if there are at least two chains, and at least this many draws of all chains together.
 _LOOKED_AT = 400
 
 
@@ -59,7 +59,8 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     Raises
     ------
     NotSampledError
-        The sampler failed, chains do not agree, or there are too few effective draws. Unless `kwargs` choose
+        The posterior is improper, the sampler failed, chains do not agree, or there are too few effective
+        draws. Unless `kwargs` choose
         `target_accept` or a sampler, disagreement and too few draws are an error only after a second try,
         with `target_accept` 0.99 and five draws for each that is kept. The error carries the likelihood,
         which is paid for.
