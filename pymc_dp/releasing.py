@@ -91,8 +91,7 @@ def release_likelihood(
         the sums. With `data`, the workers of its client work in parallel instead.
     compile_kwargs : mapping, optional
         ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
-        ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, may stop because of a record, or
-        show it.
+        ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.
     debug_seed : int, optional
         Makes noise and twins reproducible, for tests; the release is then not private.
 
