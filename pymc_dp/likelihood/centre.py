@@ -14,8 +14,8 @@ import numpy as np
 _ALONE = 10.0
 # Longest step of a pass, over the length of the step that weighted means alone would take.
 _LONGEST = 3.0
-#: Compiler of functions in which a division by zero gives infinity or NaN: an error would be about some
-#: record.
+#: Compiler of functions in which a division by zero gives infinity or NaN, and no error: an error would
+#: reveal something about a record.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
 # The same compiler, free to reorder sums over points: the order is the same for all records.
 _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})

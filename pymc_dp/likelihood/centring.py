@@ -111,8 +111,8 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> T
     free : set of Variable
         All variables that are sampled.
     told : Told, optional
-        What the likelihood has on each level. Default: levels are not centred, as if it had no information
-        about them.
+        Mode and information of the likelihood for each level. Default: levels are not centred, as if the
+        likelihood had no information about them.
 
     Notes
     -----

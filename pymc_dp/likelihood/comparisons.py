@@ -29,11 +29,10 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: 1141e2581c2742c4 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: d83202f60f161182 (centre.py, unit_bounds.py).
 # Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
-# Vectors whose outer products make a slope are integers: this stands for the square root of the slope's
-# bound.
+# A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
 ROOT_GRID = 2**12
 #: The integer norm of a slope whose norm is its bound.
 SLOPE_GRID = ROOT_GRID**2
@@ -181,8 +180,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
-    # For the unit's records so far, in integers: the sum of scores (`before`), the folded slope (`matrix`);
-    # below, the squared norms of score and slope, and the trace.
+    # Integers of the unit's records so far: sums of scores and slopes; below, squared norms and a trace.
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
@@ -233,8 +231,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             longest = math.sqrt(max(squares[find_largest(squares)], 0.0))
             if several:
                 find_squares(moved, gram, squares)
-            # Squared lengths near zero may be negative, by rounding.
-            variance = max(sum_weighted(given, squares), 0.0)
+            variance = max(sum_weighted(given, squares), 0.0)  # by rounding the sum may be negative
             for a in range(k):
                 d[a] = record[a] - centre[a]
             length = length_of(d, left)
@@ -251,9 +248,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     for a in range(b, k):
                         vector[e] += root[a, b] * rows[a, row, e]
                 along += along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
-            # The weight is computed without the farthest point, which may be the record itself. Records
-            # that are far from their twins would otherwise have hardly any weight, and the search would
-            # seem to have arrived.
+            # The weight leaves out the farthest point, which may be the record: records far from their twins
+            # would otherwise have hardly any weight, and the search would seem to have arrived.
             typical, along_typical = norm, along
             if leaves[i]:
                 for a in range(k):

@@ -163,8 +163,8 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
     Notes
     -----
     The estimate has the score's noise, about ``a / sqrt(1 - part)``, and the slope's noise times the
-    distance, about ``b / sqrt(part)``. The sum of their squares is least, ``(a + b)**2``, where part is ``b
-    / (a + b)``.
+    distance, about ``b / sqrt(part)``. The sum of their squares is least, ``(a + b)**2``, where part is
+    ``b / (a + b)``.
     """
     best = Sharpest(math.inf, 1.0, 0.5, Efficiency(1.0, 1.0, 1.0))
     for most in _OF_SLOPES:

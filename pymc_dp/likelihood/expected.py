@@ -8,8 +8,7 @@ from pymc_dp.privacy.accounting import gaussian
 
 # Share of the budget that the last round is expected to have.
 _LAST = 0.6
-# Expected distance to the parameters in the last round, in units in which one record has Fisher information
-# 1.
+# Expected distance to the parameters in the last round, where one record has Fisher information 1.
 _WAY = 0.1
 
 
@@ -34,8 +33,7 @@ def expected_width(
     epsilon, delta : float
         Budget of the release.
     predictors : int
-        Number of predictors of a record: 1 for logistic regressions and counts, 2 where a scale is estimated,
-        ...
+        Of each record: 1 for logistic regressions and counts, 2 where a scale is estimated, ...
     neighboring_relation : {"substitute", "add_remove"}
 
     Returns

@@ -28,7 +28,7 @@ _NORMAL = 0.15
 # Number of standard errors. If r differs from 1 by more than this many, its prior standard deviation is
 # raised above `_NORMAL`; and the estimate that is used is no less than r plus this many.
 _CERTAIN = 2.0
-# The function returns (r / _FEW_TELL)**_POWER, limited to between `_LEAST_REST` and 1. Values of r down to
+# `Sizes.rest` returns (r / _FEW_TELL)**_POWER, limited to between `_LEAST_REST` and 1. Values of r down to
 # this one are common, and change nothing.
 _FEW_TELL = 0.6
 # The power in that formula.
@@ -116,8 +116,8 @@ def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, s
     """Return the largest possible sum of scores, in multiples of one score's bound C.
 
     It is estimated from the released variance of the sum, with its error. A score psi within C has mean
-    zero at the true parameters, so that its positive and negative parts have equal means, and together ``E
-    |psi| >= E psi^2 / C``. If all outcomes are on one side of what the model expects (all are ones, or a
+    zero at the true parameters, so that its positive and negative parts have equal means, and together
+    ``E |psi| >= E psi^2 / C``. If all outcomes are on one side of what the model expects (all are ones, or a
     plane separates them), the sum is about that large, and no larger however far the parameters are.
 
     Parameters

@@ -12,7 +12,7 @@ from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
-# Numba's cache sees no change of what is compiled in: 138c25a3a582ad09 (centre.py).
+# Numba's cache sees no change of what is compiled in: d6c94c1afa5076bb (centre.py).
 #: Number of twins of each record in this test. With the record's own outcome there are twenty points, so that
 #: the farthest one is the outermost twentieth.
 FIT_TWINS = 19
@@ -23,8 +23,8 @@ _ENDS = np.array([0.5, 0.8, 0.95])
 _EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
 #: Number of cells.
 CELLS = len(_EXPECTED)
-# Standard deviation of a count's noise, over the number of records, that the share of the budget is chosen
-# for.
+# The share of the budget is chosen such that the noise of a count has this standard deviation, relative to the
+# number of records.
 _NOISE = 0.01
 # Least share of the budget for these counts.
 _LEAST = 0.001
@@ -46,8 +46,7 @@ _TIE = 1e-9
 # probability: it is the third on average, so that four of ten units of three rows count nowhere, and one of
 # ten units of six.
 _LAST = 1 / 3
-# Each row changes the number that measures the agreement of a unit's rows by this standard deviation, at
-# most.
+# The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a term.
 _PULL = 0.4
 # The agreement of rows is tested in this fraction of the units with several rows: a missing effect of
 # persons is the likeliest fault of such a model.

@@ -20,13 +20,13 @@ from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
 # Share of the budget for the count of unknown bounds of censoring, if bounds are given as arrays.
 _OF_BOUNDS = 0.03
-# Bounds are taken to be known if the noisy count of unknown ones is at most a limit. The limit is this many
-# standard deviations of the count's noise,
+# All bounds are taken to be known if the noisy count of unknown ones is at most
+# ``min(_NOISES * s, _MOST * n) + _NEAR_ZERO * n``, where s is the standard deviation of its noise and n the
+# number of records. This is the number of standard deviations.
 _NOISES = 1.0
-# or this fraction of the records, if that is less,
+# Fraction of the records in the first term of that limit.
 _MOST = 0.1
-# and in addition this fraction of the records: bounds far beyond outcomes that are near zero count as
-# unknown.
+# Fraction of the records in the second term. It allows for outcomes near zero, whose bounds count as unknown.
 _NEAR_ZERO = 0.005
 
 
