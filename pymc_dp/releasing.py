@@ -157,7 +157,10 @@ def release_likelihood(
 
 
 class Opened(NamedTuple):
-    """A model as a release reads it. Before `search`, no row is used and nothing is paid."""
+    """A model as a release reads it.
+
+    Before `search`, nothing is paid, and no row is used but to verify that the model was read correctly.
+    """
 
     records: Records
     twins: Twins | TablesTwins

@@ -60,10 +60,9 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     ------
     NotSampledError
         The posterior is improper, the sampler failed, chains do not agree, or there are too few effective
-        draws. Unless `kwargs` choose
-        `target_accept` or a sampler, disagreement and too few draws are an error only after a second try,
-        with `target_accept` 0.99 and five draws for each that is kept. The error carries the likelihood,
-        which is paid for.
+        draws. The last two are errors only after a second try, with `target_accept` 0.99 and five draws for
+        each that is kept, unless `kwargs` choose `target_accept` or a sampler. The error carries the
+        likelihood, which is paid for.
 
     Notes
     -----

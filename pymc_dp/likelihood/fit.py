@@ -23,8 +23,8 @@ _ENDS = np.array([0.5, 0.8, 0.95])
 _EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
 #: Number of cells.
 CELLS = len(_EXPECTED)
-# The share of the budget is chosen such that the noise of a count has this standard deviation, relative to the
-# number of records.
+# The share of the budget is chosen such that the noise of a count has this standard deviation, relative to
+# the number of records.
 _NOISE = 0.01
 # Least share of the budget for these counts.
 _LEAST = 0.001
@@ -46,7 +46,8 @@ _TIE = 1e-9
 # probability: it is the third on average, so that four of ten units of three rows count nowhere, and one of
 # ten units of six.
 _LAST = 1 / 3
-# The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a term.
+# The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a
+# term.
 _PULL = 0.4
 # The agreement of rows is tested in this fraction of the units with several rows: a missing effect of
 # persons is the likeliest fault of such a model.
