@@ -157,10 +157,7 @@ def release_likelihood(
 
 
 class Opened(NamedTuple):
-    """A model as a release reads it.
-
-    Before `search`, nothing is paid, and no row is used but to verify that the model was read correctly.
-    """
+    """A model as a release reads it. Before `search`, nothing is paid, and no row is used."""
 
     records: Records
     twins: Twins | TablesTwins
