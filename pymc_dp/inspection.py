@@ -1,4 +1,4 @@
-"""inspect(): how a model is read, before anything is sampled or paid."""
+"""inspect(): show how a model is read, before anything is sampled or paid."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -22,27 +22,28 @@ from pymc_dp.records.units import ids_in, units
 
 @dataclass(frozen=True)
 class Inspection:
-    """How a model is read; print it.
+    """How a model is read; to be printed.
 
     Attributes
     ----------
-    n : int
-        Number of privacy units.
+    n : int or None
+        Number of privacy units; None if it could not be read.
     arrays : list of Array
         Label, shape, type and kind of every array: private rows, or public.
     variables : list of VariableReading
-        Name and role of every variable, and why.
+        Name and role of every variable, with the reason.
     withheld_dims : list of str
         Dimensions whose coordinates are not released.
     refusals : list of ModelRefusedError
-        Why the model would be refused; empty if it would not.
+        Reasons for which the model would be refused; empty if it would be accepted.
     no_release : PrivacyError or None
-        Why `dp.sample` without a step, and `dp.release_likelihood`, would refuse a model that steps take.
+        The reason for which `dp.sample` without a step, and `dp.release_likelihood`, would refuse a model
+        that steps take.
     tables : list of int
-        Number of rows of each table: observed variables of one length are one.
+        Number of rows of each table; observed variables of the same length are one table.
     widths : dict of float to float
-        By epsilon: how many times as wide as without privacy intervals of a released likelihood will be,
-        about, of what all records tell of (`expected_width`); empty if it is not known.
+        By epsilon: expected width of intervals of a released likelihood over the width without privacy, for
+        parameters about which all records have information (`expected_width`); empty if it is not known.
     """
 
     n: int | None
@@ -56,7 +57,7 @@ class Inspection:
 
     @property
     def accepted(self) -> bool:
-        """Whether a step, or with effects of persons a release, takes the model."""
+        """Whether a step takes the model or, if it has effects of persons, a release does."""
         return not self.refusals
 
     def __str__(self) -> str:
@@ -117,8 +118,8 @@ def inspect(
 
     Notes
     -----
-    **Privacy.** Reads names, shapes and types; no value of a record, but for the ids in `privacy_unit`, of
-    which it takes the number of units.
+    **Privacy.** Reads names, shapes and types, and no value of a record except the ids in `privacy_unit`,
+    from which it takes the number of units.
 
     Examples
     --------
@@ -160,10 +161,10 @@ def inspect(
             found.append(reader.read(read, persons, names, refusals.append, effects, **settings))
     except ModelRefusedError as error:
         return Inspection(n, [], [], [], [*refusals, error], list(tables))
-    refusals = list({str(error): error for error in refusals}.values())  # said once for all tables
+    refusals = list({str(error): error for error in refusals}.values())  # each once for all tables
     read_as = {v.name: v for one in found for v in one.variables}
     variables = [read_as[name] for name in model.named_vars if name in read_as]
-    # Which axis of an array holds its records is known where it is read.
+    # The axis of an array's records is known only in the table that reads them there.
     arrays = {a.label: a for one in found for a in one.arrays}
     arrays |= {a.label: a for one in found for a in one.arrays if a.axis is not None}
     withheld = sorted({dim for one in found for dim in one.withheld_dims})
@@ -175,19 +176,19 @@ def inspect(
             widths = _widths(records)
         except PrivacyError as error:
             no_release = error
-    if isinstance(no_release, ModelRefusedError) and effects:  # of which no step knows
+    if isinstance(no_release, ModelRefusedError) and effects:  # no step takes those
         refusals, no_release = [no_release], None
     listed = list(arrays.values())
     return Inspection(n, listed, variables, withheld, refusals, list(tables), widths, no_release)
 
 
 def _widths(records: RecordModel | Tables) -> dict[float, float]:
-    """What is expected of a released likelihood.
+    """Compute the expected widths of a released likelihood, by epsilon.
 
     Raises
     ------
     PrivacyError
-        None can be released.
+        No likelihood can be released.
     """
     twins = TablesTwins(records)
     read_public(records, twins)

@@ -76,7 +76,7 @@ def expected_accuracy[Rows](
         * moved: how far its mean is from that without privacy, in standard deviations of the latter (root of
           the mean square)
         * verdict: what the report says of it, most often
-        * seconds: of a release, on this machine: compilation included, sampling not
+        * seconds: of a release without noise, on this machine: compilation included, sampling not
 
     Raises
     ------

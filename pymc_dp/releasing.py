@@ -1,4 +1,4 @@
-"""release_likelihood(): pay, read the data, release what they say of the parameters."""
+"""release_likelihood(): pay, read the data, and release a likelihood of the parameters."""
 
 import json
 import math
@@ -54,40 +54,41 @@ def release_likelihood(
     compile_kwargs: Mapping[str, object] | None = None,
     debug_seed: int | None = None,
 ) -> Likelihood:
-    """Release what the data say of the parameters: a normal likelihood, for any prior and any sampler.
+    """Release what data show about the parameters: a normal likelihood, for any prior and any sampler.
 
     Each record is compared with outcomes that the model itself draws for it (its twins), at public
     parameters. At the true parameters a record and its twins are exchangeable, so that the comparison has
-    mean zero however hard it is clipped; how far it is from zero, and the slope of that, are released with
-    noise, at a few points one after the other (docs/likelihood, docs/proofs/twins).
+    mean zero, however much is clipped. The sum of these comparisons, and its slope, are released with noise,
+    at a few points one after the other (docs/likelihood, docs/proofs/twins).
 
     Parameters
     ----------
     model : pymc.Model, optional
         Default: the one of the context. With `data` or `owners` a model of a few rows: see `Shards`.
     epsilon : float
-        > 0; inf for no noise. Left out with `owners`.
+        > 0; inf for no noise. To be left out with `owners`.
     delta : float, optional
-        Default: the ledger's; else the largest power of ten below ``1 / (10 n)`` (to be given where n is
-        private).
+        Default: the ledger's; else the largest power of ten below ``1 / (10 n)``. To be given where n is
+        private and there is no ledger.
     data : Shards, optional
-        Records in parts.
+        Records that are elsewhere, in parts.
     owners : sequence of Owner, optional
         Data owners, each with its own (epsilon, delta), noise and ledger.
     privacy_unit, exclude_deterministics, public, trusted_ops, neighboring_relation
         As for a step.
     public_n : float, optional
-        About the number of records, from public knowledge: with ``neighboring_relation="add_remove"``, where
-        it is needed.
+        Approximate number of records, from public knowledge. Required with
+        ``neighboring_relation="add_remove"``.
     fit_test : bool
-        Spend up to 2.5% of the budget on whether outcomes are spread as the model says: `facts["fit"]`.
-        Nothing is spent where that could not be seen, nor with `owners`, who release no counts.
+        Spend up to 2.5% of the budget on a test of the fit, whether outcomes are spread as the model says:
+        `facts["fit"]`. Nothing is spent where such a test could show nothing, nor with `owners`, who release
+        no counts.
     ledger : Ledger, optional
     label : str
-        For the ledger's reader.
+        Description of this call, for the ledger's reader.
     cores : int
-        Threads in which twins of records of this process are drawn and compared: sums are the same. With
-        `data` the workers of its client are what works at once.
+        Number of threads in which twins of records of this process are drawn and compared; it does not change
+        the sums. With `data`, the workers of its client work in parallel instead.
     compile_kwargs : mapping, optional
         ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
         ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.
@@ -109,12 +110,13 @@ def release_likelihood(
 
     Notes
     -----
-    **Privacy.** Everything that can be refused is refused before anything is paid, and that before a row is
-    used. Events: Gaussian releases that are chosen one after the other, at most one of ``mu`` together, which
-    is what is charged. One record (privacy unit) is replaced, or added or removed. With observed variables of
-    different lengths a record is in one of several tables, of which each length is taken as public. Of data
-    in parts exact sums come here, and noise is added once; each owner adds its own, and only noisy sums leave
-    it (docs/proofs/twins, section 1).
+    **Privacy.** Everything that can be refused is refused before anything is paid, and payment comes before
+    any row is used. Events: Gaussian releases that are chosen one after the other, and that together are at
+    most one Gaussian release of ``mu``, which is charged. Neighbouring data have one record (privacy unit)
+    replaced, or added or removed. With observed variables of different lengths, a record is in one of
+    several tables, whose lengths are taken as public. With data in parts, exact sums come to this process,
+    where noise is added once. With owners, each adds its own noise, and only noisy sums leave it
+    (docs/proofs/twins, section 1).
     """
     model = model_of(model)
     check_count("cores", cores)
@@ -155,7 +157,7 @@ def release_likelihood(
 
 
 class Opened(NamedTuple):
-    """A model as a release reads it; until `search` nothing is used of a row, and nothing is paid."""
+    """A model as a release reads it. Before `search`, nothing is paid, and no row is used."""
 
     records: Records
     twins: Twins | TablesTwins
@@ -166,9 +168,9 @@ class Opened(NamedTuple):
     def search(
         self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
     ) -> tuple[Found, AccuracyFacts]:
-        """Ask for noisy sums until the parameters are found. All that reads rows: it was paid."""
+        """Ask for noisy sums until the parameters are found. Only this reads rows; it must be paid before."""
         measurements: AllSums
-        if isinstance(self.records, Template):  # owners charge the call here
+        if isinstance(self.records, Template):  # here, data owners charge the call to their ledgers
             measurements = self.records.measurements(spending, seed, kept)
         else:
             measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
@@ -180,7 +182,7 @@ class Opened(NamedTuple):
 def open_records(
     model: pm.Model, elsewhere: Elsewhere | None, settings: RecordSettings, privacy_unit: object = None
 ) -> Opened:
-    """Read a model, here or where its records are, and what is public of their scores.
+    """Read a model, here or where its records are, and the public facts about its scores.
 
     Raises
     ------
@@ -194,7 +196,7 @@ def open_records(
         twins = TablesTwins(here)
     else:
         records = there = elsewhere.records(model, likelihood=True, **settings)
-        if not isinstance(there, Template):  # rows of a template would be measured
+        if not isinstance(there, Template):  # otherwise the few rows of the model itself would be used
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
     part = read_public(records, twins)
@@ -219,7 +221,7 @@ def _number(records: Records, public_n: float | None) -> float:
 
 
 def choose_delta(delta: float | None, records: Records, ledger: Ledger | None = None) -> float | None:
-    """The largest power of ten below 1 / (10 n), where none is given."""
+    """Return the largest power of ten below 1 / (10 n), unless delta or a ledger is given."""
     if delta is not None or ledger is not None:
         return delta
     if records.neighboring_relation != "substitute":

@@ -1,4 +1,4 @@
-"""The privacy report: what was guaranteed, released and assumed, for a reader who was not there."""
+"""The privacy report: what was guaranteed, released and assumed, for a reader who did not see the run."""
 
 import json
 from dataclasses import dataclass
@@ -29,19 +29,20 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True, repr=False)
 class PrivacyReport:
-    """Report of one run; print it, show it in a notebook, or take `to_dict`.
+    """Report of one run; print it, show it in a notebook, or convert it with `to_dict`.
 
     Attributes
     ----------
     facts : dict
-        What the step recorded.
+        Facts of the run, as the step recorded them.
     plan : PrivacyPlan
+        The privacy budget and its accounting.
     clip_fractions : list of float
-        Released noisy shares of clipped ratios, one a chain; empty when none was released.
+        Released noisy fractions of clipped ratios, one for each chain; empty if none was released.
     not_released : list of str
         Groups and variables of this object that must not be published.
     changed : bool
-        Whether this was a release and is not any more: something was selected, or something is in its place.
+        Whether the object was a release and has been changed since: by a selection, or by replaced content.
     """
 
     facts: Facts
@@ -51,7 +52,7 @@ class PrivacyReport:
     changed: bool = False
 
     def to_dict(self) -> dict[str, object]:
-        """Everything as plain numbers and strings (JSON-able)."""
+        """Return everything as plain numbers and strings, which JSON can hold."""
         plan = self.plan
         deltas = sorted({*words.DELTAS, plan.delta}, reverse=True)
         return {
@@ -70,11 +71,11 @@ class PrivacyReport:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON text."""
+        """Return `to_dict` as JSON text."""
         return json.dumps(self.to_dict())
 
     def rows(self) -> Rows:
-        """Terms of the guarantee, each with what it is."""
+        """Yield the rows of the report: terms of the guarantee, each with its description."""
         facts, plan = self.facts, self.plan
         unit = facts["unit"]
         guarantee = words.no_promise("RUN", facts["debug_seed_used"])
@@ -147,7 +148,7 @@ def _of_owner(owner: OwnerFacts) -> str:
 
 
 def _iterations(facts: Facts, plan: PrivacyPlan) -> Rows:
-    """What ran, and with which settings."""
+    """Yield rows on iterations and settings of the run."""
     if facts["step"] == LIKELIHOOD:
         yield "Draws", f"{plan.draws} of each chain, at no cost: they read no record"
         return
@@ -157,7 +158,7 @@ def _iterations(facts: Facts, plan: PrivacyPlan) -> Rows:
 
 
 def _verdict(facts: Facts) -> Rows:
-    """Of a released likelihood: which parameters are usable, and how much wider than without privacy."""
+    """Yield the verdicts of a released likelihood, with widths over those without privacy."""
     verdicts: dict[str, list[str]] = {}
     for label, known in facts.get("verdict", {}).items():
         wider = f" ({known['wider']:.2g} times as wide)" if known["wider"] >= 1.05 else ""
@@ -167,7 +168,7 @@ def _verdict(facts: Facts) -> Rows:
 
 
 def _predictions(facts: Facts) -> Rows:
-    """What this object predicts, if it is of predictions."""
+    """Yield what was predicted, if the object holds predictions."""
     made = facts.get("predictions")
     if made:
         at = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made["inputs"].items())
@@ -176,7 +177,7 @@ def _predictions(facts: Facts) -> Rows:
 
 
 def _public(facts: Facts) -> Rows:
-    """Arrays read as public, by how they came to be, Ops that the user vouched for, and what is left out."""
+    """Yield arrays that were read as public, by kind, Ops that the user vouched for, and what is left out."""
     arrays: dict[str, list[str]] = {}
     for label, shape, kind in facts.get("public_arrays", ()):
         arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")

@@ -1,4 +1,4 @@
-"""Reads the result of a private step: its facts, and what the step left at each draw."""
+"""Reading of a private step's result: its facts, and what the step recorded at each draw."""
 
 import hashlib
 import json
@@ -12,20 +12,20 @@ from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 from pymc_dp.privacy.mechanisms.iterations import NoDecision
 
-# Groups of draws, and where PyMC keeps the stats of each.
+# Groups of draws, and the groups in which PyMC keeps their sampler stats.
 GROUPS = {"posterior": "sample_stats", "warmup_posterior": "warmup_sample_stats"}
 AT_PUBLIC_INPUTS = "dp.predict draws at public inputs."
 
 
 def facts_of(idata: DataTree) -> Facts:
-    """Facts of the run, from a result of `pymc.sample`, `sample` or `release`, or from a saved file.
+    """Read the facts of a run, from a result of `pymc.sample`, `sample` or `release`, or a saved one.
 
     Raises
     ------
     TypeError
-        This is no result.
+        `idata` is no result.
     PrivacyError
-        There are none, they are damaged, or the draws are of several runs.
+        There are no facts, they are damaged, or the draws come from several runs.
     """
     if not isinstance(idata, DataTree):
         kind = type(idata)
@@ -49,10 +49,10 @@ def facts_of(idata: DataTree) -> Facts:
 
 
 def digest_of(idata: DataTree) -> str:
-    """SHA-256 of the facts, names, dimensions, coordinates and values of a release, or of predictions.
+    """Compute the SHA-256 of facts, names, dimensions, coordinates and values of a release or of predictions.
 
-    Groups that neither has, such as a log-likelihood that was added later, are left out: no guarantee is
-    theirs.
+    Groups that belong to neither, such as a log-likelihood that was added later, are left out: no guarantee
+    covers them.
     """
     found = hashlib.sha256(str(idata.attrs.get(facts.STAT)).encode())
     for group in covered(idata):
@@ -65,7 +65,7 @@ def digest_of(idata: DataTree) -> str:
 
 
 def stamp(made: DataTree, known: Facts, notice: str) -> DataTree:
-    """Give a release, or predictions from one, its facts, a digest of all, and a notice for a reader."""
+    """Attach to a release, or to predictions from one, its facts, a digest of all, and a notice."""
     made.attrs[facts.STAT] = json.dumps(known)
     made.attrs[facts.DIGEST] = digest_of(made)
     made.attrs["privacy"] = notice
@@ -73,7 +73,7 @@ def stamp(made: DataTree, known: Facts, notice: str) -> DataTree:
 
 
 def covered(idata: DataTree) -> list[str]:
-    """Groups of a release that its guarantee is about: draws and their stats; or predictions."""
+    """Return the groups that the guarantee of a release covers: draws and their stats, or predictions."""
     try:
         predicted = "predictions" in json.loads(idata.attrs.get(facts.STAT, "{}"))
     except (ValueError, TypeError):
@@ -84,19 +84,19 @@ def covered(idata: DataTree) -> list[str]:
 
 
 def added_groups(idata: DataTree, released: bool) -> list[str]:
-    """Groups that neither a private step nor `release` made: predictions at the rows, log-likelihoods."""
-    of_rows = () if released else ("observed_data", "constant_data")  # which PyMC stores beside its draws
+    """Return the groups that neither a private step nor `release` made, such as log-likelihoods."""
+    of_rows = () if released else ("observed_data", "constant_data")  # PyMC stores these beside its draws
     own = {*covered(idata), *of_rows}
     return sorted(str(group) for group in idata.children if group not in own)
 
 
 def is_release(idata: DataTree) -> bool:
-    """Whether this holds what `release` or `predict` made, unchanged; others may be there: `covered`."""
+    """Whether the covered groups are unchanged since `release` or `predict` made them; see `covered`."""
     return facts.STAT in idata.attrs and idata.attrs.get(facts.DIGEST) == digest_of(idata)
 
 
 def _bytes(values: np.ndarray) -> bytes:
-    """Of values that may have been to a file, where texts and dates change their types."""
+    """Return bytes that stay the same if values were in a file, where texts and dates change their types."""
     kind = values.dtype.kind
     if kind in "biuf":
         return values.astype(np.float64 if kind == "f" else np.int64).tobytes()
@@ -106,10 +106,10 @@ def _bytes(values: np.ndarray) -> bytes:
 
 
 def plain(dataset: Dataset) -> Dataset:
-    """Names, dimensions and values of a dataset, as far as `digest_of` reads them, and nothing else.
+    """Copy names, dimensions and values of a dataset, as far as `digest_of` reads them, and nothing else.
 
-    Attributes, encodings, what a type or an index is called, digits that double precision does not have:
-    nobody checked them.
+    Left out, since nobody has checked them, are attributes, encodings, names and metadata of types and
+    indexes, and digits beyond double precision.
     """
     parts = {
         str(name): ([str(dim) for dim in variable.dims], _plain(variable.values))
@@ -123,12 +123,12 @@ def _plain(values: np.ndarray) -> np.ndarray:
     if kind not in "biufM":
         return np.array([str(value) for value in values.ravel()]).reshape(values.shape)
     made = np.empty(values.shape, "M8[ns]" if kind == "M" else f"{kind}{min(size, 8)}")  # 8: double precision
-    made[...] = values  # a cast would keep what a type is told
+    made[...] = values  # a cast would keep metadata of the type
     return made
 
 
 def named(values: dict[str, np.ndarray], known: Facts) -> Dataset:
-    """The draws, with the dimensions and coordinates that the model declares and that are public."""
+    """Return the draws, with the dimensions and coordinates that the model declares and that are public."""
     arrays: dict[str, DataArray] = {}
     coords: dict[str, np.ndarray] = {}
     for one in known["variables"]:
@@ -145,17 +145,18 @@ def named(values: dict[str, np.ndarray], known: Facts) -> Dataset:
 
 
 def draws_of(idata: DataTree, known: Facts) -> dict[str, facts.Draws]:
-    """What the private step left at each draw: stats by group of stats, values too by group of draws.
+    """Read what the private step recorded at each draw, and check it against the draws.
 
     Returns
     -------
     dict of str to Draws
-        By group of draws; those of `values` that the group has, none if the group is not there.
+        By group of draws. `values` has the variables that the group has, and none if only the group of stats
+        is there.
 
     Raises
     ------
     PrivacyError
-        There are draws without them, draws with other values, or more than were paid for.
+        Some draws have no such record or other values than it, or there are more draws than were paid for.
     """
     headers, found = [], {}
     for group, stats in GROUPS.items():
@@ -186,7 +187,7 @@ def draws_of(idata: DataTree, known: Facts) -> dict[str, facts.Draws]:
 
 
 def stats_of(idata: DataTree, known: Facts) -> dict[str, np.ndarray]:
-    """Sampler stats of a result, or of a release; of a result those that the private step left.
+    """Read the sampler stats of a release, or those that the private step recorded in a result.
 
     Returns
     -------
@@ -204,7 +205,7 @@ def stats_of(idata: DataTree, known: Facts) -> dict[str, np.ndarray]:
 def _stored(
     idata: DataTree, group: str, known: Facts, values: dict[str, np.ndarray]
 ) -> dict[str, np.ndarray]:
-    """Values of the variables that the group has; refuses if it has others than the step left."""
+    """Return the recorded values of a group's variables; refuse a group with other values than those."""
     variables, kept = idata[group].data_vars, {}
     for one in known["variables"]:
         name = one["name"]
@@ -216,7 +217,7 @@ def _stored(
                 f"{name!r} has shape {held.shape} in this result, and the private step left "
                 f"{values[name].shape} (chains, draws, ...): release the result first, then select from it."
             )
-        # Not to the last bit: the trace and the step computed them by functions that were compiled apart.
+        # They need not agree to the last bit: trace and step computed them by separately compiled functions.
         if one["free"] and not np.allclose(held, values[name], equal_nan=True):
             raise PrivacyError(
                 f"The draws of {name!r} are not those that the private step left.\n"
@@ -230,7 +231,7 @@ def _stored(
 
 
 def _check_paid(headers: list[np.ndarray], known: Facts) -> None:
-    """Refuse draws of chains or iterations that the plan does not have, and draws that occur twice."""
+    """Refuse draws of chains or iterations that are not in the plan, and draws that occur twice."""
     plan = known["plan"]
     draws_are_free = isinstance(PrivacyPlan.from_dict(plan).mechanism, NoDecision)
     left = [pair for header in headers for pair in header[["slot", "iteration"]].ravel().tolist()]
@@ -251,7 +252,7 @@ def _has(idata: DataTree, group: str, name: str) -> bool:
 
 
 def _in_order(array: DataArray) -> np.ndarray:
-    """Values with chains and draws first."""
+    """Return the values of an array, with chains and draws as the first axes."""
     if not {"chain", "draw"} <= set(array.dims):
         raise PrivacyError(
             "This result has lost its dimensions chain and draw: select with lists, as in isel(chain=[0]), "

@@ -1,4 +1,4 @@
-"""The front door: run a private step, and keep what may be published."""
+"""dp.sample and dp.release: sample privately, and keep only what may be published."""
 
 import json
 import warnings
@@ -38,28 +38,29 @@ def sample(
 ) -> DataTree:
     """Sample privately, and return what may be published.
 
-    With `epsilon`, the likelihood is released once (`release_likelihood`), and `pymc.sample` samples it with
-    the prior: any sampler, any number of chains, at no cost. With a step, `pymc.sample` runs that.
+    With `epsilon`, the likelihood is released once (`release_likelihood`), and `pymc.sample` then samples the
+    posterior: with any sampler, any number of chains, at no further privacy cost. With a step, `pymc.sample`
+    runs that step.
 
     Parameters
     ----------
     *args : int, DPStep, DPNUTS
         `draws` first, as in `pymc.sample`; or `step`, and then `draws`.
     draws : int
-        Draws of each chain.
+        Number of draws of each chain.
     step : DPStep or DPNUTS, optional
-        Made in the model's context, not used before.
+        A step that was made in the model's context and has not been used before.
     tune : int, optional
-        Tuning iterations of each chain. With a step they are paid for. Default: the step's
-        `default_tune_steps`; without one that of `pymc.sample`.
+        Number of tuning iterations of each chain. With a step they are paid for. Default: the step's
+        `default_tune_steps`; without a step the default of `pymc.sample`.
     epsilon : float, optional
-        Without a step: guarantee of the whole call.
+        Without a step: the guarantee of the whole call.
     delta : float, optional
         Default: see `release_likelihood`.
     **kwargs
-        Passed to `pymc.sample`: cores, random_seed, progressbar, ...; without a step also `nuts_sampler`,
-        `target_accept` and all others, and those of `release_likelihood`: data, owners, ledger, label,
-        privacy_unit, public, ...
+        Passed to `pymc.sample`: cores, random_seed, progressbar, ... Without a step, also `nuts_sampler`,
+        `target_accept` and all its other arguments, and the arguments of `release_likelihood`: data, owners,
+        ledger, label, privacy_unit, public, ...
 
     Returns
     -------
@@ -69,17 +70,17 @@ def sample(
     Raises
     ------
     TypeError, ValueError
-        Arguments that would leak or that the step decides.
+        An argument is missing or wrong, would leak, or is determined by the step.
     PrivacyError
         The step refuses.
     NotSampledError
-        Without a step: the sampler failed, or chains do not agree, nor do they at a second try with
-        ``target_accept=0.99``, which is made unless `kwargs` choose that or a sampler. It carries the
-        likelihood, which was paid for.
+        Without a step: the sampler failed, or chains do not agree. In the second case it is raised only after
+        a second try with ``target_accept=0.99``, unless `kwargs` choose that or a sampler. The error carries
+        the likelihood, which was paid for.
 
     Notes
     -----
-    **Privacy.** The returned object is the output of the mechanism described by ``privacy_report``.
+    **Privacy.** The returned object is the output of the mechanism that ``privacy_report`` describes.
 
     Examples
     --------
@@ -113,7 +114,7 @@ def sample(
     model = kwargs.pop("model", None)
     if model is not None and set(model.value_vars) != set(step.vars):
         raise ValueError("The step was made for another model than model=: leave model= out.")
-    if isinstance(step, DPNUTS):  # the likelihood that it has released, with its settings of NUTS
+    if isinstance(step, DPNUTS):  # its likelihood was released before; it has settings for NUTS
         return _drawn(step.likelihood, draws, tune, {"nuts_sampler": "pymc", **step.settings, **kwargs})
     return _sample_step(step, draws, tune, kwargs)
 
@@ -121,12 +122,12 @@ def sample(
 def _sample_likelihood(
     draws: int, tune: int | None, epsilon: float | None, delta: float | None, kwargs: dict[str, Any]
 ) -> DataTree:
-    """Release a likelihood, and sample it with the prior."""
+    """Release a likelihood, and sample the posterior that it has with the prior."""
     check_counts(draws, tune or 0, kwargs.get("chains") or 1)
     model = model_of(kwargs.pop("model", None))
     of_release = OF_RELEASE - {"model", "epsilon", "delta", "cores"}
     given = {name: kwargs.pop(name) for name in sorted(of_release & kwargs.keys())}
-    # What `pymc.sample` takes, with what it passes to NUTS: known before anything is paid.
+    # Arguments that neither `pymc.sample` nor its NUTS takes are refused before anything is paid.
     if unknown := set(kwargs) - {*signature(pm.sample).parameters, *OF_NUTS, "nuts"}:
         raise TypeError(f"dp.sample got {sorted(unknown)}, which neither it nor pymc.sample has.")
     if not kwargs.get("return_inferencedata", True):
@@ -140,13 +141,13 @@ def _sample_likelihood(
         check_choice("nuts_sampler", kwargs["nuts_sampler"], NUTS_SAMPLERS)
     if kwargs.get("cores") is not None:
         check_count("cores", kwargs["cores"])
-    cores = kwargs.get("cores") or 1  # both for the records and, afterwards, for the chains
+    cores = kwargs.get("cores") or 1  # for the threads of the release and, afterwards, for the chains
     likelihood = release_likelihood(model, epsilon=epsilon, delta=delta, cores=cores, **given)
     return _drawn(likelihood, draws, tune, kwargs)
 
 
 def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
-    """Sample a likelihood that was paid for: it is in the error, whatever fails."""
+    """Sample a likelihood that was paid for; whatever fails, the error carries it."""
     try:
         made = draw(likelihood, draws, tune, kwargs)
         return _finished(made, json.loads(made.attrs[facts.STAT]), made)
@@ -158,7 +159,7 @@ def _drawn(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[st
 
 
 def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, object]) -> DataTree:
-    """Run a step, and release what it left."""
+    """Run a step, and release what it recorded."""
     chains = kwargs.pop("chains", step.chains)
     check_counts(draws, step.default_tune_steps if tune is None else tune, chains)
     if chains != step.chains:
@@ -170,13 +171,13 @@ def _sample_step(step: DPStep, draws: int, tune: int | None, kwargs: dict[str, o
                 "...)."
             )
     kwargs.setdefault("var_names", step.records.released_variables)
-    if step.records.one_process:  # what runs in parallel is where the records are
+    if step.records.one_process:  # work is done in parallel where the records are, and not by chains
         kwargs.setdefault("cores", 1)
     return release(pm.sample(draws, tune=tune, chains=step.chains, step=step, model=step.model, **kwargs))
 
 
 def release(idata: DataTree) -> DataTree:
-    """What may be published of a result.
+    """Return the part of a result that may be published.
 
     Parameters
     ----------
@@ -186,29 +187,30 @@ def release(idata: DataTree) -> DataTree:
     Returns
     -------
     xarray.DataTree
-        Groups `posterior` and `sample_stats` (and their warm-up): the variables that read no private row, as
-        the private step left them at each draw; sampler stats as it left them there; dimensions and
-        coordinates as the model declares them; the facts of the run in its attributes. Chains and draws are
-        numbered anew.
+        Groups `posterior` and `sample_stats` (and their warm-up): variables that read no private row and
+        sampler stats, both as the private step recorded them at each draw; dimensions and coordinates as
+        the model declares them; and the facts of the run, in the attributes. Chains and draws are numbered
+        anew.
 
     Raises
     ------
     TypeError
-        This is no `DataTree`.
+        `idata` is no `DataTree`.
     PrivacyError
-        The result does not come from one call of a private step, all of it: another step moved the
-        parameters, results were joined, or what a draw carries was lost.
+        The result does not come, as a whole, from one call of a private step: another step moved the
+        parameters, results were joined, or what the step recorded at a draw was lost.
 
     Warns
     -----
     NotPrivateWarning
-        The run had epsilon = inf or a debug seed; or the object also holds predictions, log-likelihoods or
-        other groups that were added later, which are left out.
+        The run had epsilon = inf or a debug seed. Or the object also holds predictions, log-likelihoods or
+        other groups that were added later; these are left out.
 
     Notes
     -----
-    **Privacy.** Built from what the private step said of each draw, not from what the object holds: its
-    values, sampler stats, names, coordinates and attributes are post-processing of the step's releases.
+    **Privacy.** The returned object is built from what the private step recorded at each draw, not from what
+    `idata` holds: its values, sampler stats, names, coordinates and attributes are post-processing of the
+    step's releases.
     """
     known = results.facts_of(idata)
     released = results.is_release(idata)
@@ -227,7 +229,7 @@ def release(idata: DataTree) -> DataTree:
     for group, left in draws.items():
         if group in idata.children:
             groups[group] = results.named(left.values, known)
-        # The sampler stats that the step left at each draw: those that the run paid for.
+        # Only the sampler stats that the step recorded at each draw: the run paid for those.
         stats = {name: (["chain", "draw"], values) for name, values in sorted(left.stats.items())}
         sizes = zip(("chain", "draw"), left.header.shape, strict=True)
         groups[results.GROUPS[group]] = Dataset(stats, {dim: np.arange(size) for dim, size in sizes})
@@ -237,7 +239,7 @@ def release(idata: DataTree) -> DataTree:
 
 
 def _finished(out: DataTree, known: Facts, source: DataTree) -> DataTree:
-    """With the facts, a digest of all, and a notice for whoever prints it."""
+    """Add attributes, the facts, a digest of all, and a notice that is seen when the object is printed."""
     groups = list(map(str, out.children))
     for group in groups:
         out[group].attrs = _attrs(known, source[group].attrs.get("created_at"))
@@ -245,7 +247,7 @@ def _finished(out: DataTree, known: Facts, source: DataTree) -> DataTree:
 
 
 def notice(known: Facts, groups: Sequence[str]) -> str:
-    """What of an object is covered, in words, for whoever prints it."""
+    """State which groups of an object the guarantee covers, for those who print it."""
     if not known["is_private"]:
         return "NOT PRIVATE: epsilon is inf, or a debug seed was used. Do not publish."
     plan = PrivacyPlan.from_dict(known["plan"])
@@ -258,7 +260,7 @@ def notice(known: Facts, groups: Sequence[str]) -> str:
 
 
 def _attrs(known: Facts, created_at: object) -> dict[str, object]:
-    """What ArviZ expects to find, from the facts; of the object itself only a date."""
+    """Return attributes that ArviZ expects, from the facts; only a date comes from the object itself."""
     attrs = {
         "inference_library": "pymc",
         "inference_library_version": known["versions"]["pymc"],

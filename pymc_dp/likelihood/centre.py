@@ -1,7 +1,7 @@
 """Huber's centre of the points that a record is compared with.
 
-Points of a group stand beside each other, shape (k, number), so that several are worked on at once. How many
-passes there are does not depend on their values.
+The points of a group are the columns of an array of shape (k, number), so that several are worked on at once.
+The number of passes does not depend on their values.
 """
 
 import math
@@ -9,18 +9,20 @@ import math
 import numba
 import numpy as np
 
-# Beyond so many times its mean size among twins, a derivative by one predictor is no more times that than one
-# by another predictor.
+# A derivative by one predictor, relative to its mean size among the twins, is shortened to this ratio, or
+# to the largest such ratio of the other predictors if that is larger.
 _ALONE = 10.0
-# Longest step of a pass, in units of the mean of the clipped differences over the mean of their factors.
+# Longest step of a pass, over the length of the step that weighted means alone would take.
 _LONGEST = 3.0
-#: A division by zero is infinite or not a number: an error would be about some record.
+#: Compiler of functions in which a division by zero gives infinity or NaN, and no error: an error would
+#: reveal something about a record.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
-# The same, where sums over points are in any order: the same one for all records.
+# The same compiler, free to reorder sums over points: the order is the same for all records.
 _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})
 
 
-# Loops where NumPy has a word: Numba takes seconds to compile what it would say of shapes that do not fit.
+# These are loops, although NumPy has functions for them: Numba would take seconds to compile NumPy's checks
+# of shapes.
 @compiled
 def set_all(array, value):
     """Set all numbers of a vector."""
@@ -30,7 +32,7 @@ def set_all(array, value):
 
 @compiled
 def find_largest(array):
-    """Place of the first of the largest numbers of a vector, or of the first that is not a number."""
+    """Return the index of the first NaN of a vector, or else of the first of its largest numbers."""
     place = 0
     for j in range(len(array)):
         if array[j] != array[j]:
@@ -42,7 +44,7 @@ def find_largest(array):
 
 @compiled
 def length_of(d, gram):
-    """Length of ``sum_a d[a] x_a`` of rows x with these inner products."""
+    """Return the length of ``sum_a d[a] x_a``, for rows x whose inner products are `gram`."""
     total = 0.0
     for a in range(len(d)):
         for b in range(len(d)):
@@ -52,7 +54,7 @@ def length_of(d, gram):
 
 @compiled
 def subtract(group, centre, out):
-    """Differences of points (k, number) from a centre (k,)."""
+    """Write into `out` the differences of points (k, number) from a centre (k,)."""
     for a in range(len(group)):
         for j in range(group.shape[1]):
             out[a, j] = group[a, j] - centre[a]
@@ -60,7 +62,7 @@ def subtract(group, centre, out):
 
 @compiled
 def find_squares(points, gram, out):
-    """Squared lengths of points (k, number)."""
+    """Write into `out` the squared lengths of points (k, number)."""
     set_all(out, 0.0)
     for a in range(len(points)):
         for b in range(a + 1):
@@ -71,7 +73,7 @@ def find_squares(points, gram, out):
 
 @compiled
 def find_factors(squares, clip, out):
-    """What points are multiplied with, so that they are no longer than the clip bound."""
+    """Write into `out` the factors by which the clip multiplies points of these squared lengths."""
     most = clip * clip
     for j in range(len(squares)):
         out[j] = clip / math.sqrt(squares[j]) if squares[j] > most else 1.0
@@ -79,7 +81,7 @@ def find_factors(squares, clip, out):
 
 @_summed
 def sum_weighted(weights, factors):
-    """Sum of products, shape (number,)."""
+    """Return the sum of ``weights * factors``, each of shape (number,)."""
     total = 0.0
     for j in range(len(factors)):
         total += weights[j] * factors[j]
@@ -88,14 +90,15 @@ def sum_weighted(weights, factors):
 
 @_summed
 def sum_products(weights, factors, points, a):
-    """Sum of their products with row a of points (k, number)."""
+    """Return the sum of ``weights * factors * points[a]``, for points (k, number)."""
     total = 0.0
     for j in range(len(factors)):
         total += weights[j] * factors[j] * points[a, j]
     return total
 
 
-# Rows of what a search keeps: a step of weighted means, the one before, and the step that was taken.
+# Rows of the array of steps: the step of this pass by weighted means; that of the pass before, which
+# `_accelerate` replaces with the change between the two; and the step that was taken.
 _STEP, _BEFORE, _TAKEN = range(3)
 
 
@@ -110,7 +113,7 @@ def _product(steps, first, second, gram):
 
 @compiled
 def _accelerate(steps, gram):
-    """Take the step of Anderson's acceleration, for one of weighted means."""
+    """Replace the step that was taken with that of Anderson's acceleration, of limited length."""
     for a in range(len(gram)):
         steps[_BEFORE, a] = steps[_STEP, a] - steps[_BEFORE, a]
     change = _product(steps, _BEFORE, _BEFORE, gram)
@@ -129,7 +132,7 @@ def _accelerate(steps, gram):
 def find_centre(group, gram, weights, clip, passes, work, centre):
     """Search for Huber's centre (k,) of points (k, number), in passes that begin at zero.
 
-    `work` is what its arrays are kept in: (3, k), (k, number), (number,) and (number,).
+    `work` holds temporary arrays of shapes (3, k), (k, number), (number,) and (number,).
     """
     steps, apart, squares, factors = work
     set_all(centre, 0.0)
@@ -154,15 +157,15 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
 
 @_summed
 def hold_together(points, weights, own):
-    """Shorten derivatives, of points (k, number) and of a record (k,), that are large by one predictor alone.
+    """Shorten derivatives of points (k, number) and of a record (k,) that are large for one predictor alone.
 
-    Far from the parameters the derivative by a scale grows with the square of the distance, and the one by a
-    level with the distance. A bound of the whole score would then leave nothing of the level. Derivatives are
-    measured by their means over the points without the largest, which are the same whichever point is the
-    record's.
+    Far from the parameters, the derivative by a scale grows with the square of the distance, and the
+    derivative by a level with the distance. A bound of the whole score would then leave nothing of the
+    level. The size of a derivative is relative to its mean absolute value over the points without the
+    largest one; this mean is the same whichever point is the record's.
     """
     k, number = points.shape
-    alone = False  # whether a derivative may be that large: what follows is slow
+    alone = False  # whether a derivative may be that large; if not, the slow part below is left out
     for a in range(k):
         total, largest, heaviest = 0.0, abs(own[a]), 0.0
         for j in range(number):

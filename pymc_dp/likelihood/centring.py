@@ -1,4 +1,4 @@
-"""How levels of groups are written for a sampler: around their mean and over their spread, or as they are."""
+"""Parametrisation of levels of groups for a sampler: centred, not centred, or partly centred."""
 
 import math
 from collections.abc import Set
@@ -12,7 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.variable import TensorVariable
 
-# Laws of which the last two parameters are a location and a scale.
+# Distributions whose last two parameters are a location and a scale.
 _WITH_SCALE = (
     distributions.NormalRV,
     distributions.LaplaceRV,
@@ -20,17 +20,17 @@ _WITH_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
-# Vectors of which more than this is kept are sampled as they are.
+# Vectors whose mean lambda (see `PartlyCentred`) is more than this are sampled as they are.
 _HALF = 0.5
 
 
 class Told(NamedTuple):
-    """What a released likelihood tells of some numbers, each by itself.
+    """Mode and information of a released likelihood for an array of parameters, each by itself.
 
     Attributes
     ----------
     mode, information : ndarray
-        Of their shape.
+        Arrays of the shape of the parameters.
     """
 
     mode: np.ndarray
@@ -38,13 +38,13 @@ class Told(NamedTuple):
 
 
 class PartlyCentred(Transform):
-    """Levels x of a law with location m and scale s, as ``lambda m + s^(lambda - 1) (x - m)``.
+    """Levels x with location m and scale s, sampled as ``lambda m + s^(lambda - 1) (x - m)``.
 
-    With ``lambda = 1`` that is x; with 0 its law does not depend on m and s. Levels of which data say little
-    beside their prior form a funnel with s, in which samplers get stuck, unless they are written so
-    (Papaspiliopoulos, Roberts & Skold 2007, A general framework for the parametrization of hierarchical
-    models; Gorinova, Moore & Hoffman 2020, Automatic reparameterisation of probabilistic programs, section
-    4).
+    With ``lambda = 1`` that is x; with 0 its distribution does not depend on m and s. If data have little
+    information about levels beside their prior, then x and s form a funnel, in which samplers get stuck,
+    and a small lambda avoids it (Papaspiliopoulos, Roberts & Skold 2007, A general framework for the
+    parametrization of hierarchical models; Gorinova, Moore & Hoffman 2020, Automatic reparameterisation of
+    probabilistic programs, section 4).
 
     Parameters
     ----------
@@ -58,22 +58,22 @@ class PartlyCentred(Transform):
         self._kept = np.array(kept)
 
     def forward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """From levels to what is sampled."""
+        """Transform levels to what is sampled."""
         location, scale = inputs[-2:]
         return self._kept * location + scale ** (self._kept - 1) * (value - location)
 
     def backward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """From what is sampled to levels."""
+        """Transform what is sampled to levels."""
         location, scale = inputs[-2:]
         return location + scale ** (1 - self._kept) * (value - self._kept * location)
 
     def log_jac_det(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """Logarithm of the derivative of levels by what is sampled."""
+        """Compute the logarithm of the derivative of levels by what is sampled."""
         return (1 - self._kept) * pt.log(inputs[-1]) + pt.zeros_like(value)
 
 
 class NotCentred(Transform):
-    """Vectors x of a normal law with mean m and covariance ``L L'``, as ``L^-1 (x - m)``.
+    """Normal vectors x with mean m and covariance ``L L'``, sampled as ``L^-1 (x - m)``.
 
     See `PartlyCentred`.
     """
@@ -82,17 +82,17 @@ class NotCentred(Transform):
     ndim_supp = 1
 
     def forward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """From vectors to what is sampled."""
+        """Transform vectors to what is sampled."""
         mean, covariance = inputs[-2:]
         return pt.linalg.solve_triangular(_root(covariance), value - mean, lower=True, b_ndim=1)
 
     def backward(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """From what is sampled to vectors."""
+        """Transform what is sampled to vectors."""
         mean, covariance = inputs[-2:]
         return mean + pt.matvec(_root(covariance), value)
 
     def log_jac_det(self, value: TensorVariable, *inputs: TensorVariable) -> TensorVariable:
-        """Logarithm of the determinant of the derivative of a vector by what is sampled."""
+        """Compute the logarithm of the determinant of the derivative of a vector by what is sampled."""
         diagonal = pt.diagonal(_root(inputs[-1]), axis1=-2, axis2=-1)
         return pt.log(diagonal).sum(-1) + pt.zeros_like(value[..., 0])
 
@@ -102,22 +102,24 @@ def _root(covariance: TensorVariable) -> TensorVariable:
 
 
 def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> Transform | None:
-    """The transform of a variable, if it is one of levels whose spread is sampled.
+    """Choose the transform of a variable, if it has levels whose scale is sampled; None for others.
 
     Parameters
     ----------
     variable : Variable
-        Random.
+        A random variable.
     free : set of Variable
-        All that are sampled.
+        All variables that are sampled.
     told : Told, optional
-        Of each level; where there is nothing they are written as if nothing were known of them.
+        Mode and information of the likelihood for each level. Default: levels are not centred, as if the
+        likelihood had no information about them.
 
     Notes
     -----
-    ``lambda = i s^2 / (1 + i s^2)`` for information i, with the moment estimate of s^2 (DerSimonian & Laird
-    1986, Meta-analysis in clinical trials, equation 8) over all levels that have the same scale: the best for
-    normal levels with a known s. Vectors are centred or not, by the mean of that.
+    A level with information i has ``lambda = i s^2 / (1 + i s^2)``, with the moment estimate of s^2
+    (DerSimonian & Laird 1986, Meta-analysis in clinical trials, equation 8) over all levels that have the
+    same scale: the best choice for normal levels with a known s. Vectors are centred or not, by the mean of
+    these lambda.
 
     **Privacy.** A function of what is released.
     """
@@ -143,10 +145,10 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> T
 
 
 def _kept(told: Told, axes: tuple[int, ...]) -> np.ndarray:
-    """What is kept of each level, where those along some axes have the same scale."""
+    """Compute lambda of each level, for levels that have the same scale along some axes."""
     information, number = told.information, math.prod(told.mode.shape[k] for k in axes)
     with np.errstate(all="ignore"):
-        if number == 1:  # each has a scale of its own, of which its square tells
+        if number == 1:  # each level has a scale of its own, which its squared deviation estimates
             middle = (information * told.mode).sum() / information.sum()
             part = np.maximum(information * (told.mode - middle) ** 2 - 1, 0.0)
         else:

@@ -1,4 +1,4 @@
-"""What a unit adds to the sums of a round: its rows' scores, compared with those of twins, and the slope."""
+"""Contributions of units to the sums of a round: scores, centred among those of twins, and their slope."""
 
 import math
 from typing import NamedTuple
@@ -29,31 +29,32 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: 1026044dca40c0ec (centre.py, unit_bounds.py).
-# Integers: a score of the length of the clip bound has this length; and the square root of the slope's bound.
+# Numba's cache sees no change of what is compiled in: d83202f60f161182 (centre.py, unit_bounds.py).
+# Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
+# A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
 ROOT_GRID = 2**12
-#: A slope of the norm of its bound, in units of the sum.
+#: The integer norm of a slope whose norm is its bound.
 SLOPE_GRID = ROOT_GRID**2
-# Passes of the search for the centre. What they leave is subtracted.
+# Passes of the search for the centre. The mean that is left after them is subtracted.
 _PASSES = 6
-# Weight of the variance's trace in the vector that holds the slope: this over sqrt(p).
+# Beside a slope of p coordinates, the trace of the variance has this weight, over sqrt(p).
 _OF_TRACE = 0.5
-#: Of the slope's bound, for all points but the farthest: the rest is for that.
+#: Part of the slope's bound for all points but the farthest one, to which the rest is left.
 TYPICAL = 0.8
-# Room for rounding errors before integers are made; the integers themselves are checked exactly.
+# Factor on weights, as a margin for rounding errors; the integers themselves are checked exactly.
 _ROOM = 1 - 2.0**-20
 
 
 class Bounds(NamedTuple):
-    """Clip bounds of one unit, in the metric of a round.
+    """Clipping bounds of one unit, in the metric of a round.
 
     Attributes
     ----------
     score : float
-        C: Euclidean norm of what a unit adds to the score.
+        C: bound of the Euclidean norm of what a unit adds to the score.
     slope : float
-        B: Frobenius norm of what it adds to the slope, with the trace of the variance.
+        B: bound of the Frobenius norm of what it adds to the slope, together with the trace of the variance.
     """
 
     score: float
@@ -89,7 +90,7 @@ class Totals:
 
 
 def trace_weight(size: int) -> float:
-    """Weight of the variance's trace beside a slope of p coordinates: little is added to the slope's norm."""
+    """Return the weight of the variance's trace beside a p by p slope: it adds little to the norm."""
     return _OF_TRACE / math.sqrt(size)
 
 
@@ -103,15 +104,15 @@ def compare(
     first: np.ndarray | None = None,
     leaves: np.ndarray | None = None,
 ) -> None:
-    """Add what m records have to say.
+    """Add the contributions of m records.
 
     Parameters
     ----------
     own : ndarray, shape (m, k)
         Derivatives of each record's log-likelihood by its k predictors.
     group : ndarray, shape (G, m, k)
-        Those of the points that it is compared with: itself and its twins, or all possible outcomes. With
-        G = 0 it is compared with nothing: the centre is 0.
+        The same derivatives for the points that a record is compared with: itself and its twins, or all
+        possible outcomes. With G = 0 it is compared with nothing: the centre is 0.
     weights : ndarray, shape (G, m), or None
         Probabilities of these points; None for 1 / G.
     rows : ndarray, shape (k, m, p) or (k, 1, p)
@@ -120,26 +121,27 @@ def compare(
     totals : Totals
         Changed in place.
     first : ndarray of int, shape (units,), or None
-        Where the records of each unit begin, one after the other in the order in which they came about; None:
-        each is a unit.
+        Index of the first record of each unit. A unit's records follow each other in the order in which they
+        came about. None: each record is a unit.
     leaves : ndarray of bool, shape (m,), or None
-        Of which records the weight goes by the slope without the farthest point: of those that are compared
-        with twins. None: of all where there are no weights.
+        Whether a record's weight is computed from the slope without the farthest point, as it is for records
+        that are compared with twins. None: for all records if there are no weights and more than two points.
 
     Notes
     -----
     With ``u_j = sum_a group[j, a] rows[a]``, c is Huber's centre: ``sum_j w_j clip(u_j - c) = 0``, found by
     weighted means with Anderson's acceleration of depth one (Walker & Ni 2011, Anderson acceleration for
     fixed-point iterations, section 2), of which six passes come nearer than eight without it. A record
-    adds ``w clip(u - c)`` and ``w sum_j w_j kappa_j (u_j - c)(u_j - c)'``, kappa the factors of the clip
-    and w at most 1 the same for all points of the group. The weight w depends on both bounds, C and B: it
-    holds the slope of all points but the farthest within a part of B (docs/proofs/twins). A slope that is
-    still beyond its bound is cut off.
+    adds ``w clip(u - c)`` to the score and ``w sum_j w_j kappa_j (u_j - c)(u_j - c)'`` to the slope. Here
+    kappa are the factors by which the clip shortens the points, and w, at most 1, is the same for all points
+    of the group. The weight w depends on both bounds, C and B: it keeps the slope of all points but the
+    farthest within the part `TYPICAL` of B (docs/proofs/twins). A slope that is still beyond its bound is
+    scaled down to it.
 
-    The records of a unit are compared one after the other, each within what those before it left of the
-    bounds: an ellipsoid in which their sum stays within C, and what can be added to their slope until its
-    norm is B. What is left is known before the record's outcome is, so that each adds zero on average given
-    those before, even where its covariates are outcomes of these (docs/proofs/twins, section 2).
+    The records of a unit are compared one after the other, each within what those before it have left of the
+    bounds: an ellipsoid in which the sum of scores stays within C, and what can be added to the slope until
+    its norm is B. Both are determined before the record's outcome is, so that each record adds zero on
+    average given those before, even if its covariates are outcomes of these (docs/proofs/twins, section 2).
 
     **Privacy.** A unit adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
     matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
@@ -178,7 +180,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
-    # Of the unit's records so far, in integers: sums of scores and slopes, their squared norms, the trace's.
+    # Integers of the unit's records so far: sums of scores and slopes; below, squared norms and a trace.
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
@@ -206,13 +208,13 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 continue
             if leaves[i] and k > 1:
                 hold_together(group, given, record)
-            if several:  # what the records before left of the bounds
+            if several:  # lengths are relative to what the records before have left of the bounds
                 stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID
                 find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
             held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2
             find_centre(group, left, given, clip, passes, work, centre)
-            # What the passes left is the mean of the clipped differences.
+            # The mean of the clipped differences would be zero at Huber's centre. It is subtracted.
             subtract(group, centre, apart)
             find_squares(apart, left, squares)
             find_factors(squares, clip, factors)
@@ -229,8 +231,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             longest = math.sqrt(max(squares[find_largest(squares)], 0.0))
             if several:
                 find_squares(moved, gram, squares)
-            # Squared lengths that are nearly zero may be rounded to less.
-            variance = max(sum_weighted(given, squares), 0.0)
+            variance = max(sum_weighted(given, squares), 0.0)  # by rounding the sum may be negative
             for a in range(k):
                 d[a] = record[a] - centre[a]
             length = length_of(d, left)
@@ -247,8 +248,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     for a in range(b, k):
                         vector[e] += root[a, b] * rows[a, row, e]
                 along += along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
-            # The weight goes by the slope without the farthest point, which may be the record itself: else
-            # records that are far from their twins would weigh nothing, as if they had arrived.
+            # The weight leaves out the farthest point, which may be the record: records far from their twins
+            # would otherwise have hardly any weight, and the search would seem to have arrived.
             typical, along_typical = norm, along
             if leaves[i]:
                 for a in range(k):
@@ -267,10 +268,10 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             weight = min(weight, room) * _ROOM
             if not math.isfinite(weight * norm) or not math.isfinite(longest) or not math.isfinite(along):
                 continue
-            # What is beyond the bound then is cut off from the slope alone.
+            # What then exceeds the bound is taken from the slope alone, and not from the score.
             room = room_for(norm, along, held, most) * _ROOM
             cut = room / weight if weight > room else 1.0
-            # The slope: k vectors of integers, whose outer products add up to it.
+            # The slope is the sum of the outer products of k vectors of integers.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID
             extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
             fits, added = False, 0.0
@@ -299,7 +300,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             if i * k + k - folded > p and i + 1 < first[unit + 1]:
                 fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k
-            # The score.
+            # The score, as integers.
             scale = weight / clip * SCORE_GRID
             for _ in range(64):
                 squared = 0.0

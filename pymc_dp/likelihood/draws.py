@@ -1,4 +1,4 @@
-"""Draws of a released likelihood's posterior, with what a report needs to know."""
+"""Draws of the posterior of a released likelihood, with the facts that a report needs."""
 
 import json
 import math
@@ -28,20 +28,20 @@ from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.records.harmless import IMPROPER
 from pymc_dp.results import GROUPS, plain
 
-#: What reports call this way of sampling.
+#: Name of this kind of run in facts and reports.
 LIKELIHOOD = "Likelihood"
-# Sampler stats that are times.
+# Beginnings of the names of sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
-# Draws above this R-hat are not returned.
+# Draws are not returned if the R-hat of some variable is above this.
 _R_HAT = 1.05
-# Draws of which fewer are effective are not returned.
+# Draws are not returned if the effective number of draws of some variable is below this.
 _EFFECTIVE = 100
-# Both are looked at from so many draws on.
+# Both are checked if there are at least two chains, and at least this many draws of all chains together.
 _LOOKED_AT = 400
 
 
 def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
-    """Sample the public model, and keep what a release has: draws and sampler stats.
+    """Sample the public model, and keep what a release consists of: draws and sampler stats.
 
     Parameters
     ----------
@@ -49,19 +49,20 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     draws : int
     tune : int, optional
     kwargs : dict
-        Of `pymc.sample`: any of them, since nothing that it reads is private.
+        Arguments of `pymc.sample`: any of them, since nothing that it reads is private.
 
     Returns
     -------
     DataTree
-        Without attributes, but for the facts of the run.
+        Its only attribute is the facts of the run.
 
     Raises
     ------
     NotSampledError
-        The sampler failed, chains do not agree, or there are too few effective draws, and so again with
-        `target_accept` 0.99 and five draws for each where `kwargs` do not choose it or a sampler; it carries
-        the likelihood, which is paid for.
+        The posterior is improper, the sampler failed, chains do not agree, or there are too few effective
+        draws. The last two are errors only after a second try, with `target_accept` 0.99 and five draws for
+        each that is kept, unless `kwargs` choose `target_accept` or a sampler. The error carries the
+        likelihood, which is paid for.
 
     Notes
     -----
@@ -69,18 +70,18 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     """
     model = likelihood.model()
     _check_proper(likelihood, model)
-    several = 4  # they cost nothing
+    several = 4  # chains have no privacy cost
     chains = kwargs.pop("chains", None) or several
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
     chosen = {"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"} & kwargs.keys()
-    # Where draws are no posterior, once more with steps that are short enough for scales near zero, and so
-    # many draws for each that is kept.
+    # If the draws fail the checks, sample once more, with steps that are short enough for scales near zero,
+    # and this many draws for each that is kept.
     careful, each = {"target_accept": 0.99}, 5
     for choice, thin in [(settings, 1)] if chosen else [(settings, 1), (settings | careful, each)]:
         number = {"draws": thin * draws, "chains": chains}
         idata = _thinned(_sampled(likelihood, model, number | tuned | choice), thin)
-        with np.errstate(all="ignore"):  # what is constant has no R-hat
+        with np.errstate(all="ignore"):  # a constant variable has no R-hat
             found = _wrong(idata)
         if found is None:
             break
@@ -108,7 +109,7 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
 
 
 def _check_proper(likelihood: Likelihood, model: pm.Model) -> None:
-    """Refuse what has no posterior, before chains run through it for minutes."""
+    """Refuse to sample an improper posterior, before chains spend minutes on it."""
     flat = [rv.name for rv in model.free_RVs if isinstance(rv.owner.op, IMPROPER)]
     if flat and not np.any(likelihood.information):
         raise NotSampledError(
@@ -129,12 +130,12 @@ def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object
 
 
 def _thinned(idata: DataTree, thin: int) -> DataTree:
-    """Every so many-th draw."""
+    """Keep one of every `thin` draws."""
     return idata if thin == 1 else idata.isel(draw=slice(None, None, thin), missing_dims="ignore")
 
 
 def _wrong(idata: DataTree) -> str | None:
-    """Why draws are not a posterior, if they are not."""
+    """Return why draws do not represent the posterior; None if the checks pass."""
     posterior = idata["posterior"]
     if posterior.sizes["chain"] < 2 or posterior.sizes["chain"] * posterior.sizes["draw"] < _LOOKED_AT:
         return None
@@ -152,7 +153,7 @@ def _wrong(idata: DataTree) -> str | None:
 
 
 def _numbers(dataset: Dataset) -> Dataset:
-    """Stats that are one number a draw, without clocks."""
+    """Keep the stats that are one number for each draw, without times."""
     kept = [
         name
         for name, v in dataset.data_vars.items()
@@ -162,7 +163,7 @@ def _numbers(dataset: Dataset) -> Dataset:
 
 
 def plan_of(known: LikelihoodFacts | OwnersGuarantee, chains: int, tune: int, draws: int) -> PrivacyPlan:
-    """What was released once, and that draws are free; of all, or of one owner."""
+    """Make a plan of one release and free draws, for the whole likelihood or for one owner."""
     events = EventSet.from_json(json.dumps(known["events"]))
     relation, epsilon = events.neighboring_relation, known["epsilon"]
     return PrivacyPlan(
@@ -179,7 +180,7 @@ def plan_of(known: LikelihoodFacts | OwnersGuarantee, chains: int, tune: int, dr
 
 
 def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
-    """One of several data owners, as a report reads it."""
+    """Return the facts of one of several data owners, as a report reads them."""
     return {
         "name": known["name"],
         "plan": plan_of(known, plan.chains, plan.tune, plan.draws).to_dict(),
@@ -193,7 +194,7 @@ def _of_owner(known: OwnersGuarantee, plan: PrivacyPlan) -> OwnerFacts:
 def facts_of_draws(
     likelihood: Likelihood, plan: PrivacyPlan, call: str, released: ReleasedFacts, stats: dict[str, str]
 ) -> Facts:
-    """Of a run, as a report reads them."""
+    """Return the facts of a run, as a report reads them."""
     known = likelihood.facts
     shared = {name: known[name] for name in SharedFacts.__annotations__ if name in known}  # type: ignore[literal-required]
     return {
@@ -219,7 +220,7 @@ def facts_of_draws(
 
 
 def _variables(posterior: Dataset, model: pm.Model) -> list[Variable]:
-    """Names, types, shapes and dimensions of the draws."""
+    """Return names, types, shapes and dimensions of the variables that were drawn."""
     dims, free = model.named_vars_to_dims, {rv.name for rv in model.free_RVs}
     return [
         {

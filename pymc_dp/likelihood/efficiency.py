@@ -1,4 +1,8 @@
-"""What bounds of scores and slopes leave of them, and the bounds of a round that tell most."""
+"""How much of scores and slopes remains within their bounds, and the bounds that are best for a round.
+
+Everything here is computed for normal scores of simulated units, from public numbers. Distances between
+parameters are in units in which one record has Fisher information 1.
+"""
 
 import math
 from functools import cache
@@ -11,31 +15,41 @@ from pymc_dp.likelihood.comparisons import TYPICAL, trace_weight
 
 # Bounds of scores that are tried, over sqrt(coordinates of a record).
 _CLIPS = np.geomspace(0.15, 4.0, 17)
-# Bounds of slopes that are tried, over what they are on average.
+# Bounds of slopes that are tried, over the average norm of a unit's slope.
 _OF_SLOPES = 1.0, 1.5, 2.0, 3.0
-# Least part of a round for the slope.
+# Least fraction of a round's budget for the slope.
 _LEAST_SLOPE = 0.06
-# Bounds in the same units, within which nearly all scores and slopes are.
+# Bound of scores that clips nearly none of them, over sqrt(coordinates of a record).
 _WIDE_CLIP = 100.0
+# Bound of slopes that cuts nearly none of them, over the coordinates of a record.
 _WIDE_SLOPE = 100.0
-# The way to the parameters that is reckoned with is at least ``_HIDDEN_WAY / (n mu)``,
+# The distance to the parameters is taken to be at least ``_HIDDEN_WAY / (n mu)``: noise can hide that much.
 _HIDDEN_WAY = 150.0
-# where that is within these,
+# That least distance is held between these two numbers.
 _LEAST_WAY = 0.02, 0.3
-# and at most this.
+# The distance to the parameters is taken to be at most this.
 _MOST_WAY = 1.0
-# A share of variance that is less than the usual one by no more than this is a usual one, and noise.
+# A ratio of variance to slope that is below the expected one by no more than this is taken to be the expected
+# one, with noise.
 _SHARE_HIDDEN = 0.05
-# Records are taken to tell at most so many times more than their slope shows.
+# Largest factor by which the information of records is taken to exceed what their slope shows.
 _MOST_MORE = 2.0
-# Units, and scores of each, that are simulated for it.
+# Number of simulated units, and number of simulated scores of each.
 _PLAIN = 400, 64
-# Standard deviation of the logarithm of a unit's scale.
+# Standard deviation of the logarithm of a simulated unit's scale.
 _UNEQUAL = 0.3
 
 
 class Efficiency(NamedTuple):
-    """What bounds leave of the slope, and of the variance, of usual scores; and the bound of slopes."""
+    """What remains of normal scores within their bounds.
+
+    Attributes
+    ----------
+    slope, variance : float
+        Fractions of the slope and of the variance that remain.
+    bound : float
+        Bound of slopes.
+    """
 
     slope: float
     variance: float
@@ -43,7 +57,17 @@ class Efficiency(NamedTuple):
 
 
 class _Clipped(NamedTuple):
-    """Of simulated units within a bound of scores: traces and norms of slopes, and variances; shape (m,)."""
+    """Simulated units whose scores are clipped; each attribute has shape (m,).
+
+    Attributes
+    ----------
+    slope, variance : ndarray
+        Traces of a unit's slope, and of the variance of its scores.
+    norm : ndarray
+        Norm that the bound of slopes limits: of the slope together with the trace of the variance.
+    typical : ndarray
+        The same without the unit's longest score, over `TYPICAL`: the weight of a unit depends on it.
+    """
 
     slope: np.ndarray
     variance: np.ndarray
@@ -53,10 +77,10 @@ class _Clipped(NamedTuple):
 
 @cache
 def _squares(size: int, rank: int) -> np.ndarray:
-    """Squared normal scores of unequal units, 1 of each coordinate on average: shape (m, k, rank).
+    """Simulate squared normal scores by predictor, shape (m, k, rank): 1 for each coordinate, on average.
 
-    Predictors are at right angles. The first has as many coordinates as there are more than predictors;
-    and a unit's scores have a scale, with a log-normal law.
+    Predictors are orthogonal. Each has one coordinate, and the first also has all coordinates beyond the
+    number of predictors. The scale of a unit's scores has a log-normal distribution.
     """
     rng, more = np.random.default_rng(0), max(size - rank, 0)
     squares = rng.normal(size=(*_PLAIN, min(rank, size))) ** 2
@@ -67,7 +91,7 @@ def _squares(size: int, rank: int) -> np.ndarray:
 
 @cache
 def _clipped(clip: float, size: int, rank: int) -> _Clipped:
-    """As `comparisons.compare` does it: the weight goes by the slope without the farthest point."""
+    """Clip the simulated scores as `comparisons.compare` does."""
     squares, each = _squares(size, rank), np.arange(_PLAIN[0])
     length = squares.sum(2)
     factor = np.minimum(1.0, clip * math.sqrt(size) / np.sqrt(length))
@@ -82,7 +106,7 @@ def _clipped(clip: float, size: int, rank: int) -> _Clipped:
 
 @cache
 def efficiency(clip: float, size: int, rank: int, most: float) -> Efficiency:
-    """What bounds leave of normal scores of units that tell unequally.
+    """Compute what bounds leave of normal scores, for units whose information differs.
 
     Parameters
     ----------
@@ -91,7 +115,7 @@ def efficiency(clip: float, size: int, rank: int, most: float) -> Efficiency:
     size, rank : int
         Coordinates and predictors of a record.
     most : float
-        Bound of slopes over their average norm.
+        Bound of slopes, over their average norm.
     """
     units = _clipped(clip, size, rank)
     bound = most * float(units.norm.mean())
@@ -102,17 +126,18 @@ def efficiency(clip: float, size: int, rank: int, most: float) -> Efficiency:
 
 
 class Sharpest(NamedTuple):
-    """The bounds of a round that tell most.
+    """The bounds of a round at which its estimate has the least variance.
 
     Attributes
     ----------
     variance : float
-        Of the estimate of a coordinate of which each record tells 1.
+        Variance of the estimate of a coordinate about which each record has Fisher information 1.
     clip : float
-        Of scores, over the root of a record's coordinates.
+        Bound of scores, over the root of a record's coordinates.
     part : float
-        Of the round's budget, for the slope.
+        Fraction of the round's budget that is spent on the slope.
     left : Efficiency
+        What remains within these bounds.
     """
 
     variance: float
@@ -122,23 +147,24 @@ class Sharpest(NamedTuple):
 
 
 def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> Sharpest:
-    """Bounds of scores and slopes, and what the slope has of the budget, that tell most of the parameters.
+    """Choose bounds of scores and slopes, and the slope's part of the budget, for the least variance.
 
     Parameters
     ----------
     n, mu : float
-        Number of records; of the round.
+        Number of records, and Gaussian differential privacy budget of the round.
     size : float
         Coordinates of a record, on average.
     rank : int
         Most predictors of a record.
     way : float
-        From the point to the parameters, in units of what one record tells: a slope that is off counts by it.
+        Distance from the point to the parameters: an error of the slope is multiplied with it.
 
     Notes
     -----
-    The score's noise, about ``a / sqrt(1 - part)``, is beside that of the slope times the way, about
-    ``b / sqrt(part)``: their squares have the least sum, ``(a + b)**2``, where part is ``b / (a + b)``.
+    The estimate has the score's noise, about ``a / sqrt(1 - part)``, and the slope's noise times the
+    distance, about ``b / sqrt(part)``. The sum of their squares is least, ``(a + b)**2``, where part is
+    ``b / (a + b)``.
     """
     best = Sharpest(math.inf, 1.0, 0.5, Efficiency(1.0, 1.0, 1.0))
     for most in _OF_SLOPES:
@@ -153,14 +179,15 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
 
 
 def more_than_usual(share: float, clip: float, size: float, rank: int) -> float:
-    """How many times more records tell than their slope shows, where clips take more than of usual ones.
+    """Estimate how many times more information records have than their slope suggests.
 
-    Of units that tell very unequally they do: of the variance more than of the slope, which shows it.
+    If the information of units is very unequal, a clip removes more than it does of normal scores. It then
+    removes more of the variance than of the slope, so that the ratio of the two shows it.
 
     Parameters
     ----------
     share : float
-        Variance of clipped scores over their slope, as released.
+        Trace of the variance of clipped scores over that of their slope, as released.
     clip : float
         Bound of scores, over the root of `size`.
     size : float
@@ -176,7 +203,7 @@ def more_than_usual(share: float, clip: float, size: float, rank: int) -> float:
 
 
 def wide_bounds(size: float) -> Sharpest:
-    """Bounds that cut nothing: where there is no noise, the result is that of all scores as they are.
+    """Return bounds that cut nearly nothing, for releases without noise: scores then enter as they are.
 
     Parameters
     ----------
@@ -187,16 +214,17 @@ def wide_bounds(size: float) -> Sharpest:
 
 
 def way_reckoned_with(n: float, mu: float, way: float) -> float:
-    """How far the parameters may be, where a way is believed.
+    """Limit an estimated distance to the parameters, for the choice of bounds.
 
-    A slope that noise hides seems steep, and the way short: it is no shorter than noise can make it seem.
+    A slope that is hidden in noise may seem too steep, and the distance therefore too short: it is taken to
+    be at least what noise can hide.
 
     Parameters
     ----------
     n, mu : float
-        Number of records; of the whole budget.
+        Number of records, and Gaussian differential privacy budget of the whole search.
     way : float
-        In units of what one record tells.
+        Estimated distance.
     """
     least = float(np.clip(_HIDDEN_WAY / (n * mu), *_LEAST_WAY))
     return min(max(way, least), _MOST_WAY)

@@ -1,4 +1,4 @@
-"""expected_width(): how wide a released likelihood will be, from public numbers alone."""
+"""expected_width(): the width of intervals of a released likelihood, predicted from public numbers alone."""
 
 import math
 
@@ -6,9 +6,9 @@ from pymc_dp.bounds import check_relation, check_target
 from pymc_dp.likelihood.efficiency import sharpest_bounds
 from pymc_dp.privacy.accounting import gaussian
 
-# Of the budget, for the last round.
+# Share of the budget that the last round is expected to have.
 _LAST = 0.6
-# The way to the parameters, then.
+# Expected distance to the parameters in the last round, where one record has Fisher information 1.
 _WAY = 0.1
 
 
@@ -21,15 +21,17 @@ def expected_width(
     predictors: int = 1,
     neighboring_relation: str = "substitute",
 ) -> float:
-    """How many times as wide as without privacy intervals of `release_likelihood` will be, about.
+    """Predict the width of intervals of `release_likelihood`, over the width without privacy.
 
     Parameters
     ----------
     n : float
-        Number of records that tell of a parameter: of a group's level those of the group.
+        Number of records that have information about a parameter: for a group's level, the records of the
+        group.
     parameters : int
-        That a record tells of: of the levels of groups one.
+        Number of parameters that a record has information about: of the levels of groups, one.
     epsilon, delta : float
+        Budget of the release.
     predictors : int
         Of each record: 1 for logistic regressions and counts, 2 where a scale is estimated, ...
     neighboring_relation : {"substitute", "add_remove"}
@@ -37,10 +39,10 @@ def expected_width(
     Returns
     -------
     float
-        At least 1. It is what noise and clips do at the end of a search, where scores are like normal ones of
-        units that tell somewhat unequally:
-        right within 15% up to 1.4, and a lower bound beyond (docs/planning has a table). It does not know the
-        prior, which bounds how wide a posterior is.
+        At least 1. It is computed from the noise and the clipping at the end of a search, for normal scores
+        of units whose information differs somewhat. It is right within 15% up to 1.4, and a lower bound
+        beyond (docs/planning has a table). The prior, which limits the width of a posterior, is not taken
+        into account.
 
     Raises
     ------
@@ -64,7 +66,8 @@ def expected_width(
     if math.isinf(epsilon):
         return 1.0
     mu = float(gaussian.mu(epsilon, delta))
-    # One that is added or removed moves half as much: as if mu were twice as large.
+    # A record that is added or removed moves a sum half as much as one that is replaced, as if mu were
+    # twice as large.
     mu *= 1.0 if neighboring_relation == "substitute" else 2.0
     found = sharpest_bounds(n, mu * math.sqrt(_LAST), parameters, min(predictors, parameters), _WAY)
     return max(math.sqrt(n * found.variance), 1.0)

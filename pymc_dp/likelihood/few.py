@@ -1,4 +1,8 @@
-"""Whether few records tell nearly all: what a clip leaves of their scores, beside what was counted of all."""
+"""Whether a few records have nearly all of the information.
+
+Clipping then leaves less of the scores than it leaves of normal ones. This is seen by comparing clipped
+scores with counts of the sizes of scores (`octaves`), which no clip has shortened.
+"""
 
 import math
 
@@ -10,39 +14,44 @@ from pymc_dp.likelihood.information import DRIFT
 from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.octaves import Counted
 
-# A count is used where twice its noise is at most this part of it.
+# A coordinate's count is used if twice its noise is at most this fraction of it.
 _WELL = 0.3
-# Beyond this distance from where they were counted sizes are others: of few counts beside many, say, by e.
+# Counts of sizes are not used farther than this from the point where they were made (in units in which one
+# record has Fisher information 1): sizes change with the point, those of rare counts by a factor of about e,
+# for example.
 _NEAR = 0.3
-# Sizes are believed to be off by at most this factor at once.
+# Counted sizes are believed to differ from the estimated ones by at most this factor at once.
 _MOST_FACTOR = 16.0
-# Let r be what the clip leaves of these scores over what it leaves of normal ones, as released numbers show.
-# Without few records that tell, r is 1 give or take this.
+# Let r be what the clip leaves of these scores over what it leaves of normal ones, estimated from released
+# numbers. If information is not concentrated in a few records, r is 1 with this standard deviation.
 _NORMAL = 0.15
-# r is believed where it is further from 1 than so many of its errors, and is raised by as many.
+# Number of standard errors. If r differs from 1 by more than this many, its prior standard deviation is
+# raised above `_NORMAL`; and the estimate that is used is no less than r plus this many.
 _CERTAIN = 2.0
-# What is returned is (r / _FEW_TELL)**_POWER, between the least value and 1: some 1 / r is common.
+# `Sizes.rest` returns (r / _FEW_TELL)**_POWER, limited to between `_LEAST_REST` and 1. Values of r down to
+# this one are common, and change nothing.
 _FEW_TELL = 0.6
+# The power in that formula.
 _POWER = 1.25
+# Least value that is returned.
 _LEAST_REST = 0.02
-# The variance of a sum of scores is what it is for normal scores give or take this part of it, before it is
-# seen; and no less than this part of it after.
+# Prior standard deviation of the variance of a sum of scores, relative to that of normal scores.
 _VARIANCE = 0.5
+# The estimate of that variance is at least this fraction of the variance of normal scores.
 _LEAST_VARIANCE = 0.05
 
 
 class Sizes:
-    """Information about each coordinate, as counted at a point.
+    """Information about each coordinate, from counts of the sizes of scores at a point.
 
     Parameters
     ----------
     counted : Counted
-        At a point.
 
     Attributes
     ----------
     since : float
-        Distance from where it was counted.
+        Distance that the search has moved since the count; the search adds to it.
     """
 
     def __init__(self, counted: Counted):
@@ -50,7 +59,7 @@ class Sizes:
         self.since = 0.0
 
     def factor(self, information: np.ndarray) -> tuple[float, float]:
-        """How much larger sizes are than an information, (p, p), says; and the relative error of that."""
+        """Return the ratio of the counted information to an estimated one, (p, p), and its relative error."""
         factor, error = self._counted.over(information, self._known)
         return float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR)), error
 
@@ -62,22 +71,24 @@ class Sizes:
         information: np.ndarray,
         order: np.ndarray,
     ) -> float:
-        """What a clip leaves of these scores, over what it leaves of normal ones; at most 1.
+        """Estimate the fraction that the clip leaves of these scores, relative to normal ones; at most 1.
 
-        Where few records tell nearly all, each of them much, a clip leaves a part of its own bound over their
-        size, of the slope and again of the variance; and the records that tell are so few, by the square. It
-        is seen in the variance over the slope, and in the slope over what was counted.
+        Suppose that a few records have nearly all of the information, with scores 1 / r times as long as the
+        clipping bound. Then the clip leaves r of the slope and r squared of the variance, and the number of
+        those records is in proportion to r squared. Two released ratios show r: that of variance to slope,
+        and that of slope to counted information. The more precise one is used.
 
         Parameters
         ----------
         seen : Comparison
+            Released score and slope.
         left : Efficiency
-            Of normal scores.
+            What the clip leaves of normal scores.
         metric : ndarray, shape (p, p)
         information : ndarray, shape (p, p)
-            As it is believed to be.
+            Estimated information of all records.
         order : ndarray of int, shape (p,)
-            The coordinate that each of the metric is about.
+            The coordinate to which each coordinate of the metric belongs.
         """
         slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
         off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
@@ -94,7 +105,7 @@ class Sizes:
             other = math.hypot(off, sizes * min(max(again, 0.0), 1.0))
             if other < error:
                 ratio, error = again, other
-        # No less than what is seen and its error: that few records tell has to be sure.
+        # Shrink the ratio towards 1, but not below the ratio and its error: a small value has to be certain.
         apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
         least = min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
         believed = max(1 + (ratio - 1) * apart / (apart + error**2), least)
@@ -102,22 +113,25 @@ class Sizes:
 
 
 def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
-    """How many times its bound a sum of scores can be, as the sum's variance and its error show.
+    """Return the largest possible sum of scores, in multiples of one score's bound C.
 
-    A score psi within C has mean zero at the truth, so that the parts where it is positive and where it is
-    negative are alike, and together ``E |psi| >= E psi^2 / C``. Where outcomes are all on one side of what is
-    expected (all are ones; a plane separates them), the sum is about that much, and it is no larger however
-    far the parameters are.
+    It is estimated from the released variance of the sum, with its error. A score psi within C has mean
+    zero at the true parameters, so that its positive and negative parts have equal means, and together
+    ``E |psi| >= E psi^2 / C``. If all outcomes are on one side of what the model expects (all are ones, or a
+    plane separates them), the sum is about that large, and no larger however far the parameters are.
 
     Parameters
     ----------
     seen : Comparison
+        Released score and slope.
     normal : Efficiency
-        Of normal scores, within these bounds.
+        What the clip is expected to leave of slope and variance within these bounds.
     bounds : Bounds
     n, size : float
-        Number of records, and coordinates of each: in the metric a record tells `size`, and records are
-        clipped from what leaves this of the slope.
+        Number of records, and coordinates of each: in the metric, the information of a record has trace
+        `size` on average. If all of it came from records with scores of one length, which the clip shortens
+        such that `normal.slope` is left, there would be ``n * normal.slope**2 * size / C**2`` of these. The
+        result is at most that, and at most n.
     """
     expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
     before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2

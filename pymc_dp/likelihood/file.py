@@ -20,7 +20,7 @@ def encode(
     information: np.ndarray,
     facts: LikelihoodFacts,
 ) -> str:
-    """Write as JSON text; every number is read back as it was."""
+    """Write a likelihood as JSON text, such that every number is read back exactly."""
     content = {
         "format": FORMAT,
         "coordinates": [{**part._asdict(), "shape": list(part.shape)} for part in parts],
@@ -33,12 +33,12 @@ def encode(
 
 
 def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, LikelihoodFacts]:
-    """Read what `encode` wrote, arguments of `Likelihood`.
+    """Read what `encode` wrote; returns arguments of `Likelihood`.
 
     Raises
     ------
     PrivacyError
-        It is of another format, damaged, or was edited.
+        The text has another format, is damaged, or was edited.
     """
     try:
         content = json.loads(text, parse_constant=_refuse_constant)
@@ -68,7 +68,7 @@ def decode(text: str) -> tuple[list[Part], np.ndarray, np.ndarray, np.ndarray, L
 
 
 def digest(content: dict[str, object]) -> str:
-    """SHA-256 of everything but the digest itself, as compact JSON with sorted keys."""
+    """Compute the SHA-256 of all fields except the digest, as compact JSON with sorted keys."""
     plain = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(plain.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Whether outcomes are spread as the model says: places of records among their twins, counted with noise."""
+"""The test of the fit: noisy counts of records by their places among their twins."""
 
 import math
 from typing import NamedTuple
@@ -12,39 +12,44 @@ from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
-# Numba's cache sees no change of what is compiled in: d21881c53190d6d4 (centre.py).
-#: Twins of each record here: with its own outcome twenty, so that the farthest is the outermost twentieth.
+# Numba's cache sees no change of what is compiled in: d6c94c1afa5076bb (centre.py).
+#: Number of twins of each record in this test. With the record's own outcome there are twenty points, so that
+#: the farthest one is the outermost twentieth.
 FIT_TWINS = 19
-# Upper ends of the cells of places, but for the last; and the part of the records that the model says are in
-# each: the nearer half, and on to the outermost twentieth.
+# Upper ends of the cells of places, except for the last one, which ends at 1: the nearer half of the
+# records is in the first cell, and the outermost twentieth in the last.
 _ENDS = np.array([0.5, 0.8, 0.95])
+# Fraction of the records that is in each cell if the model is right.
 _EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
 #: Number of cells.
 CELLS = len(_EXPECTED)
-# Counts have noise of so much of the records,
+# The share of the budget is chosen such that the noise of a count has this standard deviation, relative to
+# the number of records.
 _NOISE = 0.01
-# where that costs at least
+# Least share of the budget for these counts.
 _LEAST = 0.001
-# and at most so much of the budget.
+# Largest share of the budget for these counts.
 _MOST = 0.025
-# Counts with noise of more than this of the records are not released.
+# Counts are not released if their noise would be more than this fraction of the records.
 _TOO_MUCH = 0.06
-# Counts say something where their sum is beyond so many standard deviations of its noise.
+# The model is tested only if the sum of all counts is beyond this many standard deviations of its noise.
 _STANDS_OUT = 4.0
-# A direction is hardly known where more than this is left of the prior's variance: how far off the point is
-# there is not known either.
+# A direction of the parameters is hardly known if its posterior variance is more than this fraction of its
+# prior variance: the error of the point in that direction is not known either.
 _HARDLY = 0.5
-# This, times the part of the directions that are hardly known, is the part of the records that may then be in
-# another cell.
+# The part of the records that an error of the point may move to another cell is this times the part of the
+# directions that are hardly known.
 _ELSEWHERE = 0.5
-# Distances that differ by less, relatively, are those of one outcome.
+# Distances with a relative difference of less than this are taken to be equal: those of the same outcome.
 _TIE = 1e-9
-# Of a unit with several rows the one that is looked at comes after each with this probability: the third on
-# average, so that four of ten units of three rows count nothing, and one of ten of six.
+# Of a unit with several rows, the row that is tested is drawn from the geometric distribution with this
+# probability: it is the third on average, so that four of ten units of three rows count nowhere, and one of
+# ten units of six.
 _LAST = 1 / 3
-# What a row adds to how far the rows of a unit go together, in standard deviations of its own.
+# The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a
+# term.
 _PULL = 0.4
-# Whether they go together is looked at in this part of the units with several rows: a missing effect of
+# The agreement of rows is tested in this fraction of the units with several rows: a missing effect of
 # persons is the likeliest fault of such a model.
 _TOGETHER = 0.75
 
@@ -64,14 +69,14 @@ class Spread(NamedTuple):
 
 
 def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
-    """Part of the budget for these counts, from public numbers; 0 where they would show nothing.
+    """Return the share of the budget for these counts, from public numbers; 0 if they would show nothing.
 
     Parameters
     ----------
     n : float
-        Number of records, or about that.
+        Public number of records, exact or approximate.
     mu : float
-        Of the whole budget.
+        Gaussian differential privacy of the whole budget.
     neighboring_relation : {"substitute", "add_remove"}
     """
     sensitivity = histogram_sensitivity(neighboring_relation)
@@ -81,13 +86,13 @@ def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
 
 @np.errstate(all="ignore")
 def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) -> np.ndarray:
-    """Counts of how far out records are among their twins: what one pass adds.
+    """Count the records of a chunk by their places among their twins.
 
     Parameters
     ----------
     chunk : Chunk
     metric : ndarray, shape (p, p)
-        Distances are norms of scores in it.
+        Distances are the norms of scores in it.
     random : numpy.random.Generator
         Secret.
 
@@ -97,12 +102,14 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) 
 
     Notes
     -----
-    The place of a record is the part of the group that is not as far out, with a uniform part of those that
-    are as far: uniform on (0, 1) where the record is exchangeable with its twins, or has the probabilities of
-    all outcomes. Of several terms one is looked at, which is drawn without looking.
+    The place of a record is the part of its group whose scores are shorter than its own, plus a uniformly
+    drawn part of those that are equally long. It is uniform on (0, 1) if the record is exchangeable with
+    its twins, or if the outcome has the probabilities of the group. Of several terms only one is tested,
+    which is drawn independently of the data.
 
-    Of a unit with several rows either one is looked at, whose number is drawn without looking as well (a unit
-    that has fewer counts nothing), or whether they go together: see `_find_together`.
+    For a unit with several rows, one of two tests is chosen at random. Either one row is tested, whose
+    number is also drawn independently of the data (a unit with fewer rows counts nowhere), or the agreement
+    of all rows: see `_find_together`.
 
     **Privacy.** A unit adds 1 to one cell, or nothing where a number is not finite.
     """
@@ -125,14 +132,14 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) 
 
 
 def _compared(term: TermScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Own scores, those of the group, and weights of these."""
+    """Return the records' own scores, those of their groups, and the weights of the groups' points."""
     group = np.asarray(term.group, dtype=np.float64)
     weights = np.full((1, 1), 1 / len(group)) if term.weights is None else np.asarray(term.weights)
     return np.asarray(term.own, dtype=np.float64), group, weights
 
 
 def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Places of these rows among their twins; NaN where there is none."""
+    """Return the places of the rows with index `at` among their twins; NaN where there is none."""
     found = np.full(len(at), np.nan)
     if len(term.group):
         _find_places(*_compared(term), term.rows(metric), uniform, at, found)
@@ -142,7 +149,10 @@ def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray, at: np.nd
 def _of_together(
     term: TermScores, metric: np.ndarray, random: np.random.Generator, first: np.ndarray
 ) -> np.ndarray:
-    """Places, in the outer half the likelier the more rows of a unit go together; NaN where there is none."""
+    """Return places of units by the agreement of their rows; NaN where there is none.
+
+    A place is in the outer half with probability (1 + Q) / 2, where Q is the number of `_find_together`.
+    """
     found = np.full(len(first), np.nan)
     if len(term.group):
         _find_together(*_compared(term), term.rows(metric), np.append(first, len(term.own)), found)
@@ -152,7 +162,7 @@ def _of_together(
 
 @compiled
 def _find_places(own, group, weights, rows, uniform, at, out):
-    """Put each row's place into (units,); NaN where a number is not finite, or there is no such row."""
+    """Write each row's place into (units,); NaN where a number is not finite, or there is no such row."""
     number, m, k = group.shape
     gram = np.zeros((k, k))
     for unit in range(len(at)):
@@ -181,10 +191,11 @@ def _find_places(own, group, weights, rows, uniform, at, out):
 
 @compiled
 def _find_together(own, group, weights, rows, first, out):
-    """Put into (units,) how far the rows of each go together: from -1 to 1, zero on average.
+    """Write into (units,) the agreement of each unit's rows: from -1 to 1, of mean zero in a right model.
 
-    Each row adds the product of its score with the sum of those before, less the mean of these products of
-    its group: in its standard deviations, and by as much that no point of the group leads beyond -1 or 1.
+    Each row adds the inner product of its score with the sum of the scores before, less the mean of these
+    products over its group. The product is scaled to the standard deviation `_PULL`, or less: such that no
+    point of the group would lead beyond -1 or 1.
     """
     number, m, k = group.shape
     before, along, products = np.zeros(rows.shape[2]), np.zeros(k), np.zeros(number)
@@ -225,22 +236,22 @@ def _find_together(own, group, weights, rows, first, out):
 def where_to_look(
     message: Message, information: np.ndarray, prior: Normal
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """The posterior's mean, in which metric scores are looked at there, and how far off it may be.
+    """Return the point and the metric of the test, and how far the point may be from the true parameters.
 
     Parameters
     ----------
     message : Message
-        What was found.
+        The released likelihood.
     information : ndarray, shape (p, p)
-        What records tell without privacy.
+        Estimated information of the records without privacy.
     prior : Normal
 
     Returns
     -------
     mean : ndarray, shape (p,)
-        In the released coordinates.
+        The posterior mean, in the released coordinates.
     metric : ndarray, shape (p, p)
-        A score has the norm ``(s' V s)^1/2``, V the posterior's covariance.
+        A score s has the norm ``(s' V s)^1/2``, with the posterior covariance V.
     wider : ndarray, shape (p,)
     hardly : float
         See `judge_fit`.
@@ -248,7 +259,7 @@ def where_to_look(
     Raises
     ------
     LinAlgError
-        What was found is no matrix of finite numbers.
+        The posterior covariance has numbers that are not finite.
 
     Notes
     -----
@@ -265,31 +276,33 @@ def where_to_look(
 
 
 def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: float = 0.0) -> Fit:
-    """What counts say of the model.
+    """Test the model by the counts.
 
     Parameters
     ----------
     found : Spread, optional
         Default: nothing was counted.
     wider : ndarray, shape (p,), optional
-        Squared standard deviations of the parameters at which places were taken over those without privacy,
-        in directions at right angles: a right model at parameters that are off has counts that are off.
+        Variances of the parameters at which places were taken, over those without privacy, in orthogonal
+        directions: counts differ from the expected ones if parameters do, even though the model is right.
     hardly : float
-        Part of these directions of which hardly more is known than by the prior.
+        Fraction of these directions in which the posterior is hardly narrower than the prior.
 
     Returns
     -------
     Fit
-        `said`, in words; `tail`, how many times as many records as the model says are in its outermost
-        twentieth, with `error`, its standard deviation if the model is right; `p_value`, of all counts
-        together. None where nothing is known.
+        `said`, in words; `tail`, the number of records in the model's outermost twentieth, over the number
+        that is expected there, with `error`, its standard deviation if the model is right; `p_value`, of all
+        counts together. None where nothing is known.
 
     Notes
     -----
-    Counts less what the model says of their sum, ``D``, have, if the model is right, the covariance of noise
-    and at most ``n f`` times that of one record's cell. ``f`` holds ``max wider`` for parameters that are off
-    (the most that a linear function of n scores moves counts by, by Cauchy and Schwarz), what differences
-    are too small to be told, and what they may be where parameters are hardly known.
+    Let ``D`` be the counts less their sum times the expected fractions. If the model is right, the
+    covariance of ``D`` is that of the noise plus at most ``n f`` times that of one record's cell. The
+    factor ``f`` is the sum of ``max wider``, which allows for errors of the parameters to first order (by
+    Cauchy and Schwarz, the most by which a linear function of n scores moves counts), and of allowances for
+    errors of second order, for misfits that are too small to be reported, and for directions that are
+    hardly known.
 
     **Privacy.** Post-processing.
     """
@@ -297,11 +310,12 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
     if found is None or wider is None or total <= _STANDS_OUT * found.noise * math.sqrt(CELLS):
         return {"said": "not tested", "tail": None, "error": None, "p_value": None}
     away = np.eye(CELLS) - _EXPECTED[:, None]
-    # Less one cell, as differences add up to zero.
+    # One cell is left out, since the differences add up to zero.
     differences = (away @ found.counts)[1:]
-    # Parameters that are off by w standard deviations, each, move counts like so many times sum w^2 records.
+    # Parameters with errors of w standard deviations move about this times sum w^2 records, to second order.
     by_parameters = 0.5
-    # A model is not said to be wrong for differences this small (of a cell's records .01 / sqrt(.05), 4%).
+    # A model is not reported as wrong for differences this small (for the outermost cell .01 / sqrt(.05),
+    # or 4%, of its records).
     too_small = 0.01
     off = total * (too_small**2 + (_ELSEWHERE * hardly) ** 2) + (by_parameters * wider.sum()) ** 2 / total
     one = np.diag(_EXPECTED) - np.outer(_EXPECTED, _EXPECTED)
@@ -319,7 +333,7 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
 
 
 def _in_words(p_value: float, tail: float, error: float) -> str:
-    # Of right models so many are said to be wrong, at most.
+    # Largest probability with which a right model is reported as wrong.
     level = 0.01
     if p_value >= level:
         return "outcomes are spread as the model says, as far as can be told"

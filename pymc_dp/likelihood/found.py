@@ -1,4 +1,4 @@
-"""What all releases of a search say together."""
+"""The result of a search: what its releases show together."""
 
 from collections.abc import Sequence
 from itertools import chain
@@ -11,26 +11,26 @@ from pymc_dp.likelihood.rounds import Round
 
 
 class Found(NamedTuple):
-    """What the releases say together.
+    """The result of a search.
 
     Attributes
     ----------
     point : ndarray, shape (p,)
-        Around which the last scores were taken: not the mean of what is believed.
+        Point of the last round; not the posterior mean.
     message : Message
         Normal likelihood of phi.
     rounds : list of Round
-        In units of the prior's standard deviations: a round's metric over them is that of phi.
+        In units of the prior's standard deviations: a round's metric divided by these is the metric of phi.
     shares : list of float
-        Of the budget: of each count of scales and each round, in their order; not of the test of the fit.
+        Shares of the budget: of each count of scales and each round, in their order, without the test of fit.
     information : ndarray, shape (p, p)
-        What records would tell without privacy, as far as released numbers show: the last slope over what
-        its clip leaves of it.
+        Information that the records would give without privacy, as far as released numbers show: the last
+        slope over the part of it that clipping leaves.
     least : ndarray, shape (p, p)
-        What they would tell at least: what they tell the message, times what the noise and the clips of the
-        last round take of usual scores, which are public numbers.
+        Lower limit of that information: the message's, times the factor by which noise and clipping of the
+        last round would increase the variance with usual scores, made of public numbers.
     one_sided : ndarray, shape (p,)
-        A direction in which farther parameters are as likely as those that the message is about; or zeros.
+        Direction in which parameters farther out are as likely as those that the message is about; or zeros.
     """
 
     point: np.ndarray
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
     @classmethod
     def joined(cls, found: Sequence["Found"]) -> "Found":
-        """Of searches of which each has zeros for the coordinates of the others."""
+        """Combine the results of searches, of which each has zeros for the coordinates of the others."""
         points, messages, rounds, shares, informations, least, one_sided = zip(*found, strict=True)
         return cls(
             np.sum(points, axis=0),

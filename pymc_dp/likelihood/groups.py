@@ -1,4 +1,4 @@
-"""Groups of a look-up: how far their levels are spread, and what their slopes have in common."""
+"""Groups of a look-up: the spread of their levels, and what their slopes have in common."""
 
 import math
 from collections.abc import Sequence
@@ -10,37 +10,39 @@ from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Care
 
-# Standard deviations that are tried: as many quantiles of the prior's draws of it.
+# Number of spreads (standard deviations of levels) that are tried: equally spaced quantiles of the spreads of
+# the prior's draws.
 _LEVELS = 8
-#: Fewest groups that have one.
+#: Columns of fewer groups than this have no spread that is learnt.
 FEWEST = 4
-# Least standard deviation, over the largest.
+# Smallest spread that is tried, over the largest.
 _LEAST = 1e-3
-# Power of the evidence: slopes are known roughly, and what they are off by is the same for all groups.
+# Power of the evidence by which spreads are weighed: slopes are known only roughly, and their errors are the
+# same for all groups.
 _POWER = 0.5
-# It is averaged over draws of the slope: ``_ENTRIES / p`` of them, for p coordinates,
+# Number of draws of the slope over which the evidence is averaged, times the number of coordinates.
 _ENTRIES = 800
-# at least
+# Smallest number of these draws.
 _FEWEST_DRAWS = 4
-# and at most.
+# Largest number of these draws.
 _MOST_DRAWS = 24
-# Slopes of groups are like each other but for this relative standard deviation.
+# Largest standard deviation of a group's slope around the common level of all groups, over that level.
 _UNLIKE = 0.5
-# What they have in common, over what is expected, is no smaller.
+# Smallest common level, over the expected one.
 _LEAST_LEVEL = 0.2
 
 
 class Spreads:
-    """The prior of a search, with groups' levels as far from each other as releases say.
+    """The prior of a search, in which the spread of groups' levels is learnt.
 
-    A normal prior of levels whose spread is unknown is as wide as the largest spread that may be: noise of
-    small groups would be believed. Of each look-up's column the spread is one of some levels, weighed by what
-    was released; the prior is the normal one with their mean variance.
+    A normal prior of levels with an unknown spread is as wide as the largest spread that is possible: the
+    noise of small groups would be taken for differences. So each column of a look-up has a spread that is one
+    of several, weighed by their evidence; the prior is the normal one with the mean variance.
 
     Parameters
     ----------
     prior : Normal
-        With its draws, or there is nothing to learn.
+        With its draws: without any, nothing is learnt.
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of each group.
     """
@@ -64,16 +66,16 @@ class Spreads:
 
     @property
     def prior(self) -> Normal:
-        """The normal prior, with spreads as they are believed to be."""
+        """The normal prior with the spreads as learnt so far."""
         return self._known
 
     @property
     def care(self) -> Care:
-        """Of the result."""
+        """Allowance for errors in the result, which depends on whether there are groups."""
         return OF_GROUPS if self._columns else RESULT
 
     def learn(self, mixture: Mixture) -> None:
-        """Weigh the levels of each column by what was released."""
+        """Weigh the possible spreads of each column by their evidence, from a likelihood."""
         m = int(np.clip(_ENTRIES // len(self._mean), _FEWEST_DRAWS, _MOST_DRAWS))
         some = mixture.part(m)
         for k, levels in enumerate(self._levels):
@@ -85,7 +87,7 @@ class Spreads:
             self._known = self._scaled(self._factors)
 
     def _scaled(self, factors: Sequence[float]) -> Normal:
-        """With differences between the groups of each column times a factor."""
+        """Return the prior with the differences between groups of each column multiplied by its factor."""
         change = np.eye(len(self._mean))
         for column, factor in zip(self._columns, factors, strict=True):
             change[np.ix_(column, column)] -= (1 - factor) * (np.eye(len(column)) - 1 / len(column))
@@ -100,26 +102,30 @@ def slopes_alike(
     overall: Overall,
     first: float,
 ) -> tuple[Slope, np.ndarray]:
-    """What was known of a slope, where what is seen of all groups says what these have in common.
+    """Estimate the level that all groups' slopes have in common, and return the slope known before with it.
 
-    Each group's own slope is behind its noise, and would be anything that is positive.
+    A single group's slope is mostly noise, and would be anything that is positive. The level is the sum of
+    the slope's diagonal over the groups, divided by the expected sum.
 
     Parameters
     ----------
-    before, seen : Slope
+    before : Slope
+        As known before.
+    seen : Slope
+        As released.
     touched : ndarray, shape (p,)
-        What the slopes' diagonal is expected to be.
+        Expected diagonal of the slope.
     groups : sequence of ndarray of int
-        Coordinates of the metric, of each look-up.
+        Coordinates of the metric that belong to each look-up.
     overall : Overall
     first : float
-        Relative change, since it was known, of what they have in common.
+        Standard deviation of the level's change since it was known, over the level.
 
     Returns
     -------
     Slope
     common : ndarray, shape (p,)
-        Relative error of what they have in common.
+        Standard deviation of the level's error, over the level.
     """
     mean, variance, common = before.mean.copy(), before.variance.copy(), np.zeros(len(touched))
     for places in groups:
@@ -144,18 +150,18 @@ def slopes_alike(
 
 
 class Alike:
-    """How look-ups' groups go with other coordinates, on average: what is known of it, round by round.
+    """Entries of the slope between groups of look-ups and other coordinates, as far as groups are alike.
 
-    A covariate is, on average, alike in all groups: beside a look-up's coordinates a column of the slope is
-    about a number times the units that they touch. Each entry is behind its noise; the number is less so, and
-    it decides how well the level of all groups is told from the covariate's effect.
+    A covariate has, on average, the same values in all groups: then these entries are, for each covariate, a
+    number times the units that each group touches. A single entry is mostly noise, but the number is not; it
+    decides how well the level of all groups can be separated from the effect of the covariate.
 
     Parameters
     ----------
     lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric, of each group.
+        Coordinates of the metric that belong to each group.
     sums : sequence of ndarray of int
-        Coordinates whose entries the graph shows: see `Places.alike`.
+        Coordinates between which the graph shows the entries: see `Places.alike`.
     size : int
         p.
     overall : Overall
@@ -163,7 +169,7 @@ class Alike:
     Attributes
     ----------
     known : ndarray, shape (p, p)
-        Weight of such a number in the metric: nearly 1 where it is known.
+        Factor of each entry in a metric: the part of its number's precision that the releases give.
     """
 
     def __init__(
@@ -186,15 +192,18 @@ class Alike:
     def learn(
         self, before: Slope, seen: Slope, touched: np.ndarray, change: float
     ) -> tuple[Slope, list[InCommon]]:
-        """What was known of a slope, with what is seen of all groups together; and what is not known of that.
+        """Update the numbers by a release; return the slope known before with them, and their errors.
 
         Parameters
         ----------
-        before, seen : Slope
+        before : Slope
+            As known before.
+        seen : Slope
+            As released.
         touched : ndarray, shape (p,)
-            What the slopes' diagonal is expected to be.
+            Expected diagonal of the slope.
         change : float
-            Of such a number, since it was known.
+            Standard deviation of a number's change since it was known, over the largest likely number.
         """
         mean, variance, unknown = before.mean.copy(), before.variance.copy(), []
         for k, (column, others) in enumerate(self._columns):
@@ -205,8 +214,8 @@ class Alike:
             within = units * alone
             within = within + alone * together * within.sum(0) / (1 - (together * alone).sum(0))
             found = (within * units).sum(0)
-            # Where a covariate is zero but for a part q of units, and about 1 there, its mean is at most q;
-            # counts are noisy.
+            # If a covariate is about 1 for a part q of the units, and 0 for others, its mean is at most q.
+            # Twice that is allowed, since counts are noisy.
             most_mean = np.minimum(2 * touched[others] / touched[column].sum(), 1.0)
             precision = 1 / (self._variances[k] + (change * most_mean) ** 2) + found
             self.known[beside] = found / precision
@@ -225,13 +234,18 @@ class Alike:
 
 
 def _unlike(seen: np.ndarray, noise: np.ndarray, prior: np.ndarray) -> np.ndarray:
-    """How far groups are from each other beside each of r other coordinates: variances, shape (r,).
+    """Return the variance of entries between groups, for each of r other coordinates: shape (r,).
 
-    As noise of what is seen of them leaves it, and its error.
+    This is the weighted variance of what was released, less that of its noise, plus an allowance for error.
 
     Parameters
     ----------
-    seen, noise, prior : ndarray, shape (G, r)
+    seen : ndarray, shape (G, r)
+        Released entries, per unit.
+    noise : ndarray, shape (G, r)
+        Variances of their noise.
+    prior : ndarray, shape (G, r)
+        Variances that were expected.
     """
     weights = 1 / (prior + noise)
     apart = seen - (weights * seen).sum(0) / weights.sum(0)
@@ -241,7 +255,7 @@ def _unlike(seen: np.ndarray, noise: np.ndarray, prior: np.ndarray) -> np.ndarra
 
 
 def with_common_factors(slopes: np.ndarray, common: np.ndarray) -> np.ndarray:
-    """Draws of slopes, shape (m, p, p), with what groups have in common as uncertain as it is."""
+    """Multiply draws of slopes, shape (m, p, p), by factors with the relative errors of common levels."""
     rng = np.random.default_rng(2)
     shifts = rng.normal(size=len(slopes))
     roots = np.exp(0.5 * common * shifts[:, None])

@@ -1,4 +1,4 @@
-"""What noisy slopes say of the information: of each entry, and draws that are positive definite."""
+"""Beliefs about the information matrix from noisy slopes: entry by entry, and as positive definite draws."""
 
 import math
 from collections.abc import Sequence
@@ -10,38 +10,40 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from pymc_dp.likelihood.mixtures import is_positive
 
-#: Relative change of a slope over a distance of 1, in units of what one record tells.
+#: Relative change of a slope over a distance of one standard error of one record.
 DRIFT = 0.3
-# Draws of a matrix of p rows: ``_ENTRIES / p``, since entries of a large one matter less each,
+# Number of draws of a p by p matrix, times p: a single entry of a large matrix matters less.
 _ENTRIES = 960
-_LEAST_DRAWS = 12  # at least
-_DRAWS = 96  # at most
-# Sweeps of a chain over all entries.
+# Smallest number of draws.
+_LEAST_DRAWS = 12
+# Largest number of draws.
+_DRAWS = 96
+# Number of sweeps of a Gibbs chain over all entries.
 _SWEEPS = 8
-# Least eigenvalue that a chain starts with, in units of the noise.
+# Eigenvalues of a chain's start are raised to this, in units of the noise, before entries are set to zero.
 _LEAST_START = 0.3
-# Entries beside the diagonal are multiplied with this until it is so.
+# Entries beside the diagonal are multiplied by this until eigenvalues are at least a tenth of that.
 _LESS = 0.7
-# Largest trace that it starts with, over the largest possible one.
+# Largest trace of a chain's start, over the upper bound of traces.
 _ROOM = 0.9
-# Part of the way to where a matrix is singular that is taken.
+# A step goes at most this part of the way to where a matrix is singular, or its trace too large.
 _INSIDE = 0.95
-# What is added to a matrix where it is inverted.
+# Part of the diagonal that is added to it before a matrix is inverted.
 _RIDGE = 1e-11
-# Least eigenvalue of what is shared by many blocks, in units of the noise.
+# Least eigenvalue of the Schur complement of what blocks share, in units of the noise.
 _LEAST = 1e-3
-# Draws are tried, and kept where they are positive definite: so often twice as many as are wanted.
+# Largest number of batches of rejection sampling, each of twice as many draws as are wanted.
 _BATCHES = 8
-# It goes on with at least this share of those that are wanted,
+# It is given up if fewer than this part of the draws that are wanted have been accepted.
 _WORTH = 1 / 16
-# and is not begun with an eigenvalue below this, in units of the noise.
+# It is not tried if the least eigenvalue is below this, in units of the noise.
 _HOPELESS = -0.5
-# Noise below which the matrix is taken as it is, in units of the metric.
+# Noise below this, in the metric, counts as none.
 _NONE = 1e-4
 
 
 class Slope(NamedTuple):
-    """What is known of the slope of unclipped scores, in a metric: of each entry by itself.
+    """Beliefs about the slope of unclipped scores, in a metric: each entry by itself, with a normal law.
 
     Attributes
     ----------
@@ -55,31 +57,33 @@ class Slope(NamedTuple):
     variance: np.ndarray
 
     def seen_in(self, metric: np.ndarray) -> "Slope":
-        """In another metric; correlations of entries are left out."""
+        """Return the same in another metric; correlations between entries are ignored."""
         change = metric @ np.linalg.inv(self.metric)
         return Slope(metric, change @ self.mean @ change.T, change**2 @ self.variance @ change.T**2)
 
     def within(self, other: "Slope") -> "Slope":
-        """Of each entry what both say, and as certain as the surer one: they are not independent."""
+        """Combine entries with those of another one that is not independent, with the smaller variances."""
         both = self.and_also(other.mean, other.variance)
         return both._replace(variance=np.minimum(self.variance, other.variance))
 
     def and_also(self, mean: np.ndarray, variance: np.ndarray) -> "Slope":
-        """With what another release says of each entry."""
+        """Combine entries with an independent measurement of each."""
         total = np.maximum(self.variance + variance, 1e-300)
         gain = self.variance / total
         return Slope(self.metric, self.mean + gain * (mean - self.mean), gain * variance)
 
 
 class InCommon(NamedTuple):
-    """Entries of a symmetric matrix that are off by the same number, for each of some coordinates.
+    """Errors of a symmetric matrix that are proportional to a common standard normal number.
+
+    There is one number for each of `others`, in the entries between it and `column`.
 
     Attributes
     ----------
     column : ndarray of int, shape (G,)
     others : ndarray of int, shape (r,)
     deviations : ndarray, shape (G, r)
-        Each times the number of its coordinate, which is standard normal.
+        Standard deviation of each entry's error.
     """
 
     column: np.ndarray
@@ -87,11 +91,11 @@ class InCommon(NamedTuple):
     deviations: np.ndarray
 
     def times(self, factor: float) -> "InCommon":
-        """Of a matrix times a factor."""
+        """Return those of the matrix times a factor."""
         return self._replace(deviations=factor * self.deviations)
 
     def add(self, matrices: np.ndarray, rng: np.random.Generator) -> None:
-        """Draw the numbers for each of some matrices (m, p, p), and add them."""
+        """Draw the numbers for each of several matrices, shape (m, p, p), and add the errors to these."""
         move = rng.normal(size=(len(matrices), 1, len(self.others))) * self.deviations
         matrices[:, self.column[:, None], self.others] += move
         matrices[:, self.others[:, None], self.column] += move.swapaxes(1, 2)
@@ -104,21 +108,21 @@ def draws(
     together: np.ndarray,
     in_common: Sequence[InCommon] = (),
 ) -> np.ndarray:
-    """Positive definite matrices that may be behind a noisy one.
+    """Draw positive definite matrices of which a given matrix may be a noisy measurement.
 
     Parameters
     ----------
     seen : ndarray, shape (p, p)
         A positive semi-definite matrix with symmetric noise.
     noise : ndarray, shape (p, p)
-        Its standard deviation on the diagonal; off it that times sqrt(2).
+        Standard deviation of the noise on the diagonal; beside it, that times sqrt(2).
     largest_trace : float
-        Public bound of the trace of what is behind it.
+        Public upper bound of the trace without noise.
     together : ndarray, shape (p, p)
         Zero where entries are known to be zero. The zeros are those of a block diagonal matrix in some first
         rows and columns, so that its Cholesky factor has them too.
     in_common : sequence of InCommon, optional
-        What is in the noise as well.
+        Further errors.
 
     Returns
     -------
@@ -126,9 +130,9 @@ def draws(
 
     Notes
     -----
-    Normal draws around what was seen, those kept that are positive definite; where these are few, Gibbs
-    sampling of many short chains from one start. The generator's seed is known, so that the same release
-    gives the same draws.
+    Rejection sampling: normal draws around what was seen, of which those that are positive definite are kept.
+    Where too few would be, Gibbs sampling of many short chains from one start. The generator's seed is known,
+    so that the same release gives the same draws.
 
     **Privacy.** A function of what is released.
     """
@@ -140,14 +144,14 @@ def draws(
 
 
 def _number(p: int) -> int:
-    """Of draws."""
+    """Return how many matrices are drawn."""
     return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
 
 
 def _kept(
     seen: np.ndarray, noise: np.ndarray, largest_trace: float, in_common: Sequence[InCommon]
 ) -> np.ndarray | None:
-    """By rejection; None where too few would be kept."""
+    """Draw by rejection; return None if too few would be accepted."""
     if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
         return None
     rng, number = np.random.default_rng(1), _number(len(seen))
@@ -172,15 +176,16 @@ def _chains(
     together: np.ndarray,
     in_common: Sequence[InCommon] = (),
 ) -> np.ndarray:
-    """By Gibbs sampling, entry by entry, of many chains.
+    """Draw by Gibbs sampling, entry by entry, with many chains.
 
-    Where blocks have zeros between each other, a block and what it shares with others is drawn with these
-    others' Schur complement in its place: the bounds of an entry are the same, and the matrices are small.
+    If the matrix has blocks with zeros between them, a block and what it shares with the others are drawn
+    with the others' Schur complement in place of what is shared. The bounds of an entry are the same, and the
+    matrices are small.
     """
     number = _number(len(seen))
     rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
     values, vectors = np.linalg.eigh(seen * together)
-    start = (vectors * np.maximum(values, least)) @ vectors.T * together  # with the zeros, less positive
+    start = (vectors * np.maximum(values, least)) @ vectors.T * together  # zeros reduce eigenvalues again
     while np.linalg.eigvalsh(start)[0] < 0.1 * least and np.abs(np.tril(start, -1)).max() > _RIDGE * least:
         start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
     start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
@@ -211,7 +216,7 @@ def _moved(
     shared: np.ndarray,
     rng: np.random.Generator,
 ) -> np.ndarray:
-    """Chains after each entry was drawn once: block after block, and what they share."""
+    """Return chains in which each entry was drawn once: block after block, and at last what they share."""
     chains, rest = chains.copy(), chains[:, shared[:, None], shared]
     least = _LEAST * np.diag(noise).max()
     for block in blocks:
@@ -226,7 +231,7 @@ def _moved(
         chains[:, block[:, None], places] = small[:, : len(block)]
         chains[:, places[:, None], block] = small[:, :, : len(block)]
         rest = rest - _through(chains, block, shared)
-        if len(shared):  # where many blocks leave it nearly singular, rounding may do the rest
+        if len(shared):  # many blocks may leave it nearly singular, and rounding no longer positive
             lack = np.maximum(least - np.linalg.eigvalsh(rest)[:, 0], 0.0)
             more = lack[:, None, None] * np.eye(len(shared))
             rest = rest + more
@@ -241,7 +246,7 @@ def _moved(
 
 
 def _through(chains: np.ndarray, block: np.ndarray, shared: np.ndarray) -> np.ndarray:
-    """What a block takes of the Schur complement of the others: ``B' D^-1 B``, shape (m, s, s)."""
+    """Return what a block subtracts in the Schur complement: ``B' D^-1 B``, shape (m, s, s)."""
     both = chains[:, block[:, None], shared]
     return both.swapaxes(1, 2) @ np.linalg.solve(chains[:, block[:, None], block], both)
 
@@ -254,21 +259,24 @@ def _sweep(
     first: int,
     rng: np.random.Generator,
 ) -> None:
-    """Draw the entries of the first rows and columns anew, of matrices (m, p, p) that stay positive definite.
+    """Draw the entries of the first rows and columns of positive definite matrices (m, p, p) anew.
 
-    With all others fixed an entry is normal between bounds: with K the inverse, ``J + t E_ii`` is positive
-    definite where ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` where ``t > -1 / (s + K_ij)`` and
-    ``t < 1 / (s - K_ij)``, for ``s = sqrt(K_ii K_jj)``.
+    With all others fixed, an entry has a normal law that is truncated to where the matrix is positive
+    definite. With K the inverse, ``J + t E_ii`` is so for ``t > -1 / K_ii``, and ``J + t (E_ij + E_ji)`` for
+    ``-1 / (s + K_ij) < t < 1 / (s - K_ij)``, where ``s = sqrt(K_ii K_jj)``.
 
     Parameters
     ----------
     matrices : ndarray, shape (m, p, p)
         Changed in place.
     seen : ndarray, shape (m, p, p)
+        Means of the entries without truncation.
     noise : ndarray, shape (p, p)
+        As in `draws`.
     room : ndarray, shape (m,)
-        That the trace may grow by.
+        What the traces may grow by.
     first : int
+        Number of rows.
     rng : numpy.random.Generator
     """
     ridge = _RIDGE * np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(matrices.shape[-1])
@@ -296,8 +304,10 @@ def _sweep(
 
 
 def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Standard normal numbers between these, of uniform ones."""
-    # In the lower tail, where probabilities have all their digits.
+    """Return standard normal numbers truncated to an interval, made of uniform ones.
+
+    They are computed in the lower tail, where probabilities have their full precision.
+    """
     flip = low + high > 0
     a, b = np.where(flip, -high, low), np.where(flip, -low, high)
     first, last = log_ndtr(a), log_ndtr(b)
@@ -307,7 +317,10 @@ def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarr
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _follow(inverse, i, j, move):
-    """Change inverses (m, p, p) as they do when the entries (i, j) and (j, i) grow by `move`, or (i, i)."""
+    """Update inverses (m, p, p) of matrices whose entries (i, j) and (j, i), or (i, i), grow by `move`.
+
+    By Woodbury's identity with U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
+    """
     p = inverse.shape[1]
     first, second = np.empty(p), np.empty(p)
     for k, grow in enumerate(move):
@@ -319,7 +332,6 @@ def _follow(inverse, i, j, move):
                 for b in range(p):
                     inverse[k, a, b] -= scale * first[a] * first[b]
             continue
-        # Woodbury's identity: U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
         one, other, grown = first[i], second[j], 1 + grow * first[j]
         scale = grow / (grown**2 - grow**2 * one * other)
         for a in range(p):

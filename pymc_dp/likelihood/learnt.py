@@ -1,4 +1,4 @@
-"""What is believed of the parameters, round by round, and what all rounds say at the end."""
+"""Beliefs about the parameters, updated round by round, and the likelihood of all rounds at the end."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -19,43 +19,53 @@ from pymc_dp.likelihood.straight import (
     without_hidden_differences,
 )
 
-_PASSES = 3  # of misfits and beliefs, of a round
-_LAST_PASSES = 4  # of the last round
-# A last round that is further from the parameters says nothing: its slope is not that of the way to them.
+# After a round the likelihood and the misfits, which depend on each other, are computed this many times.
+_PASSES = 3
+# The same after the last round.
+_LAST_PASSES = 4
+# If the parameters are at a larger distance than this from the last point, in standard errors of one record,
+# nothing is known: the slope at the point is not that between the point and the parameters.
 _ARRIVED = 1.5
-# A sum of squares of p normal numbers is a surprise beyond ``p + _SURPRISE sqrt(2 p)``.
+# The sum of squares of p standard normal numbers is surprising beyond ``p + _SURPRISE sqrt(2 p)``.
 _SURPRISE = 1.0
-# Then what was known before is doubted: its information is divided by twice the surprise, at most so many
-# times.
+# Information from earlier rounds is then divided by twice the surprise, at most this many times.
 _DOUBTS = 12
-# The effective number of draws is at least this part of them: densities are taken to a power for it.
+# The effective number of draws of a slope is at least this part of their number: to that end their densities
+# are raised to a power, which is halved until it is reached.
 _EFFECTIVE = 0.3
-# That power is never below this.
+# The power is not halved again once it is below this.
 _FLAT = 1e-3
 
 
 class Learnt:
-    """What is believed of the parameters, and the rounds that say so.
+    """Posterior of the parameters during a search, and the rounds that it is made of.
 
     Parameters
     ----------
     prior : Normal
-        Of the released coordinates.
+        Prior of the released coordinates.
     near_zero : NearZero
-        What these are of those of the walk.
-    lookups, places : sequence of ndarray of int, shape (G, q)
-        Coordinates of groups, and those of the metric that are theirs.
+        Map between these and the coordinates of the search.
+    lookups : sequence of ndarray of int, shape (G, q)
+        Coordinates of each group.
+    places : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric that belong to each group.
 
     Attributes
     ----------
     rounds : list of Round
     prior : Normal
-        Of the walk's coordinates, with groups' spreads as they are believed to be.
+        Prior with the groups' spreads that were learnt: of the search coordinates, and once `result` was
+        called of the released ones.
     mean : ndarray, shape (p,)
-    covariance, around : ndarray, shape (p, p)
-        Of what is believed; and where parameters are looked for, as if less were known of groups' spreads.
+        Posterior mean.
+    covariance : ndarray, shape (p, p)
+        Posterior covariance.
+    around : ndarray, shape (p, p)
+        Covariance of the points of the next round: the mean of `covariance` and of that under the original
+        prior, in which groups' spreads are not learnt.
     wide : bool
-        Whether the last round alone counts, which has neither noise nor bounds.
+        Whether the last round alone counts, since it has neither noise nor clipping.
     """
 
     def __init__(
@@ -74,16 +84,16 @@ class Learnt:
         self.wide = False
 
     def learn(self, one: Round, last: bool) -> None:
-        """Learn from one round more."""
+        """Add a round, and update beliefs."""
         self.rounds.append(one)
-        # On the way slopes are taken for large, and groups for alike: what these are is learnt without that.
+        # `WALK` takes slopes to be large, and groups to be alike: groups' spreads are learnt without that.
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
         self._look((WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES))
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
 
     def _look(self, cares: Iterable[Care]) -> None:
-        """Look at all rounds, once with each of these."""
+        """Compute the likelihood of all rounds and the posterior, once with each care."""
         says = self.rounds[-1:] if self.wide else self.rounds
         for care in cares:
             self._mixture: Mixture = believed(says, self.mean, self.covariance, self.prior, care)
@@ -93,14 +103,14 @@ class Learnt:
             self.mean, self.covariance = self._mixture.moments(self.prior)
 
     def result(self, share: float) -> OneSided:
-        """What all rounds say of the released coordinates.
+        """Return the likelihood of all rounds, in the released coordinates.
 
-        With the records' own variance; nothing where it did not arrive.
+        The records' sampling variance is included. If the search did not converge there is no information.
 
         Parameters
         ----------
         share : float
-            Of the variance of the records' own sum over its slope.
+            Ratio of the variance of the records' sum of scores to its slope.
         """
         if self._near_zero.spreads:
             self._restate()
@@ -126,7 +136,7 @@ class Learnt:
         return widen_one_sided(self.rounds, found, self._whole)
 
     def _straight(self) -> Mixture:
-        """What all rounds say, if slopes are taken for their means: of what groups differ by."""
+        """Return the likelihood of all rounds with slopes at their means, for differences between groups."""
         spreads, mean, covariance = Spreads(self._whole, self._lookups), self.mean, self.covariance
         for _ in range(_LAST_PASSES):
             found = believed_of_groups(self.rounds, mean, covariance, self._places)
@@ -135,7 +145,7 @@ class Learnt:
         return found
 
     def _restate(self) -> None:
-        """Learn from all rounds once more, as from those of the released coordinates."""
+        """Express all rounds in the released coordinates, and compute the posterior again."""
         near_zero, point = self._near_zero, self.rounds[-1].point
         slopes, other = near_zero.slopes(point), near_zero.psi(point)
         self.mean = other + slopes * (self.mean - point)
@@ -143,7 +153,7 @@ class Learnt:
         self._whole = self._released
         self._spreads = Spreads(self._whole, self._lookups)
         self.prior = self._spreads.prior
-        for k, one in enumerate(self.rounds):  # the same scores, in a metric that is from psi
+        for k, one in enumerate(self.rounds):  # A times d psi/d phi makes the same of scores by psi
             metric = one.metric * near_zero.slopes(one.point)
             variances = self.prior.variances(metric)
             self.rounds[k] = replace(one, point=near_zero.psi(one.point), metric=metric, prior=variances)
@@ -153,18 +163,18 @@ class Learnt:
 def believed(
     rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Normal, care: Care
 ) -> Mixture:
-    """Likelihood of all scores, each a linear one up to its misfit.
+    """Compute the likelihood of all scores, each linear in the parameters up to its misfit.
 
-    Where a score is not what those before it lead to expect, they were taken for better than they are: they
-    count less, until it is.
+    If a score is surprising given the rounds before, these were less accurate than assumed: their information
+    is reduced until the score no longer is.
 
     Parameters
     ----------
     rounds : sequence of Round
-        Their weights and distances are renewed.
+        Their weights and distances are updated.
     mean : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
-        What is believed of the parameters: misfits go by it.
+        Posterior of the parameters as known so far, on which misfits depend.
     prior : Normal
     care : Care
     """
@@ -188,9 +198,10 @@ def believed(
 
 
 def _weights(density: np.ndarray) -> np.ndarray:
-    """Weights of draws by the logarithms of their densities: flatter where few would have all the weight.
+    """Return weights of draws from log densities, flattened where few draws would have all the weight.
 
-    Few draws of many numbers cannot tell which is nearest; one with all the weight would count as known.
+    A few draws of many numbers do not show which is right; if one had all the weight, the slope would be
+    treated as known.
     """
     power = 1.0
     while True:
@@ -202,17 +213,18 @@ def _weights(density: np.ndarray) -> np.ndarray:
 
 
 class _Score(NamedTuple):
-    """What a round's score says by itself, linear and with noise: for each draw of its slope.
+    """Likelihood of a single score, linear and with normal noise, for each draw of its slope.
 
     Attributes
     ----------
     slopes : ndarray, shape (m, p, p)
-        Of the score in the metric, by the parameters.
+        Slope of the score in the metric, by the parameters.
     within : ndarray, shape (p, p)
-        Inverse covariance of its noise.
+        Inverse covariance of the score's noise.
     weighted : ndarray, shape (m, p, p)
-        Slopes' transposes times that.
+        Transposes of `slopes`, times `within`.
     information, vectors : ndarray, shape (m, p, p) and (m, p)
+        As those of a `Message`.
     """
 
     slopes: np.ndarray
@@ -223,7 +235,7 @@ class _Score(NamedTuple):
 
     @classmethod
     def of(cls, one: Round, slopes: np.ndarray, noise: np.ndarray) -> "_Score":
-        """With draws of the slope in the metric, and noise of this covariance, (p, p)."""
+        """Return that of a round, for draws of the slope in its metric and noise of covariance (p, p)."""
         slopes = slopes @ one.back.T
         within = inverse(noise)
         weighted = slopes.transpose(0, 2, 1) @ within
@@ -232,14 +244,14 @@ class _Score(NamedTuple):
 
 
 def _learnt(one: Round, says: _Score, earlier: Message, prior: Normal, care: Care) -> tuple[Mixture, float]:
-    """Likelihood of an earlier message and of a score.
+    """Return the likelihood of an earlier message and of a score, and how surprising the score is.
 
-    And how much larger the square of what was not expected of the score is than what may be.
+    The surprise is the square of its deviation from the prediction, over the largest usual square.
     """
     known = prior.precision + earlier.information
     mean = inverse(known) @ (prior.precision @ prior.mean + earlier.vector)
     apart = one.score - says.slopes @ (mean - one.point)
-    # Of ``noise + G known^-1 G'``: what belief explains is taken from the square, and its determinant added.
+    # In the covariance ``noise + G known^-1 G'``: Woodbury's identity gives the square, and the determinant.
     pulls = np.einsum("kij,kj->ki", says.weighted, apart)
     explained, volumes = squares_within(known + says.information, pulls)
     squares = np.maximum(np.einsum("ki,ij,kj->k", apart, says.within, apart) - explained, 0.0)

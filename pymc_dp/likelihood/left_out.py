@@ -1,4 +1,4 @@
-"""What keeps arrays of records out of the graphs of a public model, and looks whether it did."""
+"""Removal of arrays of records from the graphs of a public model, and a check that none is left."""
 
 from collections.abc import Collection, Sequence
 from copy import deepcopy
@@ -22,24 +22,27 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import Records
 
-# Different numbers that may be written into a model, one by one or in small arrays; and for a free variable.
-_MOST_NUMBERS, _OF_ONE = 50, 8
-# What a coordinate may be: nothing that has other things in it.
+# Most different numbers that may be written into a public model, one by one or in small arrays.
+_MOST_NUMBERS = 50
+# For each free variable, so many more different numbers are allowed.
+_NUMBERS_OF_VARIABLE = 8
+# Types that a dimension's coordinates may have: none that can contain other objects.
 _LABELS = (str, int, float, bool, date, datetime, timedelta, pd.Timestamp, pd.Timedelta, pd.Period)
 
 
 def stand_ins(records: Records) -> dict[Variable, Variable]:
-    """Zeros of the shape of each array of records, without the number of records where that is private."""
+    """Return zeros of the shape of each array of records; a private number of records is replaced by 2."""
     known = records.neighboring_relation == "substitute" and records.unit_of_row is None
     hidden = set() if known else _numbers_of_rows(records)
     found: dict[Variable, Variable] = {}
     for leaf, original in arrays_of_records(records).items():
-        # Any length of an axis of records where their number is private: nothing public depends on it.
+        # If the number of records is private, the axis of records may have any length: nothing public
+        # depends on it.
         shape = [2 if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))]
         if isinstance(leaf.type, SparseTensorType):
             found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
         elif isinstance(original.type, SparseTensorType):
-            # Entries of each row of a sparse matrix, as many as the fullest row has.
+            # An array of the entries of each row of a sparse matrix, as wide as the fullest row.
             found[leaf] = pt.zeros((shape[0], 1), dtype=leaf.type.dtype)
         else:
             found[leaf] = pt.zeros(tuple(shape), dtype=leaf.type.dtype)
@@ -47,9 +50,9 @@ def stand_ins(records: Records) -> dict[Variable, Variable]:
 
 
 def check_public(records: Records, graphs: Sequence[Variable]) -> None:
-    """Refuse an array that may hold records and is not one of those that zeros stand in for.
+    """Refuse an array that may hold records and is not among those that zeros replace.
 
-    Or many numbers one by one: a table in a sum that is written row by row.
+    Also refuse many separate numbers, which may be a table in a sum that is written row by row.
     """
     public = arrays_of_records(records).keys() | declared(records)
     lengths = _numbers_of_rows(records)
@@ -67,7 +70,7 @@ def check_public(records: Records, graphs: Sequence[Variable]) -> None:
 def _check_numbers(records: Records, leaves: Collection[Variable]) -> None:
     few = [graph.leaf_value(leaf) for leaf in leaves if isinstance(leaf, Constant | SharedVariable)]
     found = {x for one in map(np.asarray, few) if one.dtype.kind == "f" for x in np.ravel(one).tolist()}
-    if len(found) > _MOST_NUMBERS + _OF_ONE * len(records.reading.start):
+    if len(found) > _MOST_NUMBERS + _NUMBERS_OF_VARIABLE * len(records.reading.start):
         raise PrivacyError(
             "The public part of the model has more numbers written into it than its priors need.\n"
             "  Why this is refused: they are published with it, and may be records, one by one.\n"
@@ -76,7 +79,7 @@ def _check_numbers(records: Records, leaves: Collection[Variable]) -> None:
 
 
 def copied(leaf: Variable) -> Variable:
-    """A constant or shared variable that shares nothing with the original; random streams are new ones."""
+    """Copy a constant or shared variable, sharing nothing; a random generator is replaced by a new one."""
     if isinstance(leaf.type, RandomType):
         return pytensor.shared(np.random.default_rng(), name=leaf.name)
     value = deepcopy(graph.storage(leaf)[0]) if isinstance(leaf, Constant | SharedVariable) else None
@@ -90,14 +93,14 @@ def copied(leaf: Variable) -> Variable:
 
 
 def arrays_of_records(records: Records) -> dict[Variable, Variable]:
-    """Arrays of the records of all tables, from what is read to the model's own."""
+    """Map the arrays of records that graphs read, of all tables, to the arrays of the user's model."""
     return {
         leaf: original for table in records.tables for leaf, original in table.reading.opaque.original.items()
     }
 
 
 def declared(records: Records) -> set[Variable]:
-    """Arrays of all tables that the user says are public."""
+    """Return the arrays of all tables that the user declared as public."""
     return set().union(*(table.reading.data.declared for table in records.tables))
 
 
@@ -106,7 +109,7 @@ def _numbers_of_rows(records: Records) -> set[int]:
 
 
 def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | None:
-    """Coordinates of a public dimension: names, numbers and dates, and nothing that has others in it."""
+    """Copy the coordinates of a public dimension; refuse any that are not names, numbers or dates."""
     if labels is None:
         return None
     labels = [plain(label) for label in labels]
@@ -122,5 +125,5 @@ def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | 
 
 
 def plain[Name](name: Name) -> Name:
-    """A text without what a class of its own adds: an Enum's member takes its class along."""
+    """Convert a text of a subclass of str to str: a member of an Enum would take its class along."""
     return cast(Name, str.__str__(name)) if isinstance(name, str) else name

@@ -1,4 +1,4 @@
-"""A released likelihood: a normal one, of a public function of the parameters."""
+"""A released likelihood: a normal likelihood of a public function of the parameters."""
 
 import json
 import os
@@ -23,37 +23,37 @@ from pymc_dp.privacy.budget.known import LikelihoodFacts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Likelihood:
-    """What a private release says of the parameters: a normal likelihood of phi, a public function of them.
+    """The result of a private release: a normal likelihood of phi, a public function of the parameters.
 
     Its logarithm is ``gradient' (phi - point) - (phi - point)' information (phi - point) / 2``.
 
     Parameters
     ----------
     coordinates : sequence of Part
-        What phi consists of, in order: `name`, `shape`, and `expression` in words, as a function of the free
-        variables. A variable that PyMC transforms is read on its transformed scale, under the name that PyMC
-        gives to it there: ``sigma_log__`` is ``log(sigma)``; a spread tau of persons' effects is read as
-        ``log(tau ** 2 + c)``, with a public number c. Arrays are written row by row.
+        The parts of phi, in order, each with `name`, `shape`, and `expression`: a function of the free
+        variables, in words. A variable that PyMC transforms enters on its transformed scale, under the name
+        that PyMC gives to it there: ``sigma_log__`` is ``log(sigma)``. A spread tau of persons' effects
+        enters as ``log(tau ** 2 + c)``, with a public number c. Arrays are flattened row by row.
     point, gradient : ndarray, shape (p,)
     information : ndarray, shape (p, p)
         Symmetric, without a negative eigenvalue.
     facts : dict
-        What is known of the release, as JSON has it: `epsilon` and `delta` of the budget (`epsilon` is None
-        where there is no privacy), `verdict` by parameter, `fit`, and others: see `LikelihoodFacts`.
+        Facts about the release, in JSON types: `epsilon` and `delta` of the budget (`epsilon` is None where
+        there is no privacy), `verdict` by parameter, `fit`, and others: see `LikelihoodFacts`.
     public : PublicModel, optional
-        What `model` is made of.
+        The public part of the model, from which `model` makes a PyMC model.
 
     Raises
     ------
     ValueError
-        Shapes that do not go together, numbers that are not finite, a matrix that is not symmetric or has a
-        negative eigenvalue, facts that are incomplete or that JSON cannot hold.
+        Shapes do not agree, numbers are not finite, the matrix is not symmetric or has a negative eigenvalue,
+        or facts are incomplete or cannot be JSON.
 
     Notes
     -----
     **Privacy.** What may be published is the file that `save` writes, the report, and draws from any model
-    that this likelihood is in. A pickle is what the file is, and has no model: priors are code, and code has
-    along with it whatever it refers to.
+    that this likelihood is in. A pickle has the same content as the file, and no model: priors are code, and
+    code takes along whatever it refers to.
     """
 
     coordinates: Sequence[Part]
@@ -81,18 +81,19 @@ class Likelihood:
         if np.any(self.information != self.information.T):
             raise ValueError("information is not symmetric.")
         values = np.linalg.eigvalsh(self.information)
-        # Below zero by so much of the largest, an eigenvalue of a semidefinite matrix may be by rounding.
+        # By rounding, a semidefinite matrix may have eigenvalues that are below zero by this part of the
+        # largest.
         if values[0] < -1e-12 * size * np.max(np.abs(values)):
             raise ValueError("information has a negative eigenvalue.")
 
     @property
     def labels(self) -> list[str]:
-        """A name for each number of phi: ``beta[0]``."""
+        """Names of the numbers of phi: ``beta[0]``."""
         return name_numbers(self.coordinates)
 
     @property
     def guarantee(self) -> Guarantee:
-        """What the release costs: ``likelihood.guarantee.epsilon(1e-6)``."""
+        """The privacy guarantee of the release: ``likelihood.guarantee.epsilon(1e-6)``."""
         return read_guarantee(self.facts)
 
     def model(self) -> pm.Model:
@@ -102,21 +103,21 @@ class Likelihood:
         -------
         pymc.Model
             Free variables with priors, transforms and initial values, public `pymc.Data`, Deterministics and
-            Potentials of the model that was released, dimensions and coordinates that are not of records, and
-            a Potential that is this likelihood. Levels of groups whose spread is free have a transform that
-            makes them easy to sample. For any sampler: ``pm.sample(model=likelihood.model())``.
+            Potentials of the original model, dimensions and coordinates that are not of records, and this
+            likelihood as a Potential. Levels of groups whose spread is free have a transform that makes them
+            easy to sample. Any sampler can be used: ``pm.sample(model=likelihood.model())``.
 
         Raises
         ------
         PrivacyError
-            The likelihood was read from a file or a pickle, which have no model.
+            The likelihood was read from a file or a pickle, which contain no model.
 
         Notes
         -----
         **Privacy.** No array of records is in its graphs: what is computed with it costs nothing, and may be
-        published. Functions of yours that a prior has (`pymc.CustomDist`, a transform) are in it as they are,
-        with what they refer to: give others the file and the lines that declare the priors, and no pickle of
-        a model.
+        published. Functions of yours that a prior uses (`pymc.CustomDist`, a transform) are in it unchanged,
+        with everything they refer to: give others the file and the lines that declare the priors, and no
+        pickle of a model.
         """
         if self.public is None:
             raise PrivacyError(
@@ -138,10 +139,10 @@ class Likelihood:
         Parameters
         ----------
         name : str, optional
-            Of the Potential. Default: ``"likelihood"``, or with a number where there is one.
+            Name of the Potential. Default: ``"likelihood"``, with a number if that is taken.
         **parameters
-            Of each coordinate: a variable, an expression or an array of its shape. Names that Python does
-            not take are given as ``**{"mean + tau * z": level}``.
+            For each coordinate a variable, an expression or an array of its shape. Names that are no Python
+            identifiers are given as ``**{"mean + tau * z": level}``.
 
         Returns
         -------
@@ -153,7 +154,7 @@ class Likelihood:
         ValueError
             A coordinate is missing, unknown, or has another shape.
         TypeError
-            There is no model's context.
+            There is no model context, or a value is no variable or array of numbers.
 
         Notes
         -----
@@ -184,11 +185,11 @@ class Likelihood:
 
         - ``format``: 1.
         - ``coordinates``: a list of objects with ``name``, ``shape`` (a list) and ``expression``.
-        - ``point``, ``gradient``: lists of p numbers, ``information``: a list of p lists of p numbers. Each
-          is written such that it is read back exactly.
+        - ``point``, ``gradient``: lists of p numbers; ``information``: a list of p lists of p numbers. Each
+          number is written such that it is read back exactly.
         - ``facts``: see `Likelihood`.
-        - ``digest``: SHA-256 of all others, as JSON with sorted keys, without white space and ASCII only. It
-          shows that a file was edited or damaged; it is not a signature.
+        - ``digest``: SHA-256 of all other fields, as JSON with sorted keys, without white space and ASCII
+          only. It shows that a file was edited or damaged; it is not a signature.
 
         **Privacy.** Everything in it was released.
         """
@@ -210,7 +211,7 @@ class Likelihood:
         Raises
         ------
         PrivacyError
-            It is of another format, damaged, or was edited.
+            The file has another format, is damaged, or was edited.
         """
         try:
             text = Path(path).read_text(encoding="utf-8")
@@ -239,7 +240,7 @@ class Likelihood:
         return self
 
     def report(self) -> str:
-        """The guarantee, what was released, and what is known of each parameter, as text."""
+        """Return the report as text: the guarantee, what was released, and a verdict on each parameter."""
         parts = "; ".join(_described(part) for part in self.coordinates)
         released = (
             f"a normal likelihood of {self.point.size} numbers ({parts}): its point, gradient and information"
@@ -257,10 +258,10 @@ class Likelihood:
 
     def _log_likelihood(self, parts: Sequence[TensorLike]) -> Variable:
         phi = pt.concatenate([pt.as_tensor(part).ravel() for part in parts])
-        # Copies: compiled code of some backends does not take arrays that cannot be written to.
+        # These are copies, since compiled code of some backends does not take read-only arrays.
         point, gradient, information = map(np.array, (self.point, self.gradient, self.information))
         delta = phi - point
-        # Sums of products: they compile in a third of the time of matrix products.
+        # Sums of products compile in a third of the time of matrix products.
         square = (information * delta[:, None] * delta[None, :]).sum()
         return (gradient * delta).sum() - 0.5 * square
 
@@ -277,7 +278,7 @@ def _described(part: Part) -> str:
 
 
 def _shaped(part: Part, value: TensorLike) -> Variable:
-    """A parameter that has the shape of its coordinate, now or when it is computed."""
+    """Return a parameter as a tensor of its coordinate's shape, checked now or when it is computed."""
     try:
         tensor = pt.as_tensor(value).astype("float64")
     except (TypeError, ValueError, NotImplementedError):
@@ -296,7 +297,7 @@ def _shaped(part: Part, value: TensorLike) -> Variable:
 
 
 def _checked(facts: LikelihoodFacts) -> LikelihoodFacts:
-    """Facts as JSON has them."""
+    """Return the facts in JSON types, checked."""
     try:
         plain = json.loads(json.dumps(facts, allow_nan=False))
         missing = LikelihoodFacts.__required_keys__ - set(plain)

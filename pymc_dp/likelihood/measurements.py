@@ -1,4 +1,4 @@
-"""The noisy sums of a round: what each is, what one record moves it by, and its noise."""
+"""The noisy sums of a round: what each sum is, its sensitivity to one record, and its noise."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 
 
 class Shapes(Protocol):
-    """What is public of records' scores.
+    """Public facts about the scores of records.
 
     Attributes
     ----------
     size : int
-        p, likelihood coordinates.
+        p, the number of likelihood coordinates.
     touched : int
-        Most coordinates that the score of a unit has.
+        Most coordinates in which the score of a unit can differ from zero.
     rank : int
         Most predictors of a record.
     """
@@ -32,24 +32,27 @@ class Shapes(Protocol):
 
     @property
     def lookups(self) -> Sequence[np.ndarray]:
-        """Coordinates of which each unit touches those of one row, shape (G, q)."""
+        """Look-ups: arrays of coordinates, shape (G, q), of which each unit touches those of one row."""
 
     @property
     def sums(self) -> Sequence[Sequence[tuple[int, np.ndarray]]]:
-        """What units see: the sum of one coordinate of each array, with its sign, and nothing else."""
+        """Sums through which units depend on coordinates, and on nothing else of them.
+
+        Each is a list of signs and arrays: a unit's sum has one coordinate of each array, with the sign.
+        """
 
 
 class Source(Shapes, Protocol):
-    """Exact sums over records, wherever these are: here, or in parts elsewhere.
+    """Exact sums over records, in this process or in parts elsewhere.
 
     Notes
     -----
-    **Privacy.** What the methods return is private, and for `Measurements` alone.
+    **Privacy.** The methods return private values, for `Measurements` alone.
     """
 
     @property
     def apart(self) -> Sequence["Source"]:
-        """Of observed variables that have coordinates in common one: the sums of their scores alone."""
+        """Sources of fewer observed variables: one for all variables that have coordinates in common."""
 
     @property
     def doubtful(self) -> Mapping[str, bool]:
@@ -57,22 +60,22 @@ class Source(Shapes, Protocol):
 
     @property
     def with_known_bounds(self) -> "Source":
-        """The same, if arrays of bounds of censoring are known of all records."""
+        """The same records, compared on the assumption that all their bounds of censoring are known."""
 
     def count_unknown_bounds(self) -> np.ndarray:
-        """Count units of which a bound of censoring is unknown, shape (1,)."""
+        """Count the units that have an unknown bound of censoring, shape (1,)."""
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
-        """Add what units say, each within these bounds: integers; see `comparisons`.
+        """Add up scores and slopes of units, each within these bounds: integers; see `comparisons`.
 
-        Of twins there is one at least where they are drawn: without any, a score would be no comparison.
+        Where twins are drawn there is at least one: without it a score would be compared with nothing.
         """
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
-        """Count units by how far out they are among their twins, shape (CELLS,): integers; see `fit`."""
+        """Count units by their place among their twins, shape (CELLS,): integers; see `fit`."""
 
 
 class Comparison(NamedTuple):
@@ -85,10 +88,11 @@ class Comparison(NamedTuple):
         Standard deviation of each coordinate's noise.
     slope : ndarray, shape (p, p)
     slope_noise : float
-        Of entries on the diagonal; off it that over sqrt(2).
+        Standard deviation of the noise on the diagonal; off the diagonal it is this over sqrt(2).
     trace : float
-        Of the variance of the sum.
+        Trace of the variance of the sum of scores.
     trace_noise : float
+        Standard deviation of its noise.
     """
 
     score: np.ndarray
@@ -107,7 +111,7 @@ class Count(NamedTuple):
 
 
 class NoisySums(Protocol):
-    """What a search asks, wherever the records are: `Measurements` of a source, or of several owners.
+    """Noisy sums that a search asks for: `Measurements` of a source, or those of several owners.
 
     Attributes
     ----------
@@ -130,11 +134,11 @@ class NoisySums(Protocol):
 
 
 class AllSums(NoisySums, Protocol):
-    """`NoisySums` of all observed variables, and of those that have coordinates in common."""
+    """`NoisySums` of all observed variables, which can be split into those without common coordinates."""
 
     @property
     def apart(self) -> Sequence[NoisySums]:
-        """Of each of `Source.apart`, from one budget."""
+        """Noisy sums of each of `Source.apart`, from one budget."""
 
     @property
     def doubtful(self) -> Mapping[str, bool]:
@@ -142,37 +146,37 @@ class AllSums(NoisySums, Protocol):
 
     @property
     def with_known_bounds(self) -> "AllSums":
-        """Of `Source.with_known_bounds`, from one budget."""
+        """Noisy sums of `Source.with_known_bounds`, from the same budget."""
 
     def count_unknown_bounds(self, share: float) -> Count:
         """See `Measurements.count_unknown_bounds`."""
 
 
 class Measurements:
-    """Makes noisy sums, each of a share of one budget.
+    """Noisy sums of a source, each with a share of one budget.
 
     Parameters
     ----------
     source : Source
     spending : Spending
-        Whose next release is the whole. It was paid.
+        A budget that was paid for, as one release: all sums spend portions of it.
     kept : mapping of str to float, optional
         Shares that are kept for the end, by the method that spends each: see `pymc_dp.likelihood.releases`.
 
     Attributes
     ----------
     source : Shapes
-        The same: what is public of it.
+        The public facts of the source.
     kept : dict of str to float
-        Shares that are not spent yet.
+        Kept shares that are not spent yet.
 
     Notes
     -----
-    **Privacy.** With ``c = 2`` where a record may be replaced and 1 where it may be added or removed, one
-    record moves a score, of all its terms together, by at most ``c C``; a slope with its trace by
-    ``sqrt(c) B``, since slopes are positive semi-definite and traces are not negative; scales by
-    ``sqrt(c t)``, where a unit counts in the rows of at most t coordinates; a spread by ``sqrt(c)``; a count
-    by 1 (docs/proofs/twins, section 1).
+    **Privacy.** Let ``c`` be 2 if a record may be replaced, and 1 if it may be added or removed. Then one
+    record changes a score, with all its terms together, by at most ``c C``. It changes a slope with its
+    trace by at most ``sqrt(c) B``, since slopes are positive semi-definite and traces are not negative;
+    scales by at most ``sqrt(c t)``, where a unit is counted in the rows of at most t coordinates; a spread
+    by at most ``sqrt(c)``; and a count by at most 1 (docs/proofs/twins, section 1).
     """
 
     def __init__(self, source: Source, spending: Spending, kept: Mapping[str, float] | None = None):
@@ -205,17 +209,17 @@ class Measurements:
         return Gaussian(std).release(ExactSum(total), self._spending.random)
 
     def count_unknown_bounds(self, share: float) -> Count:
-        """Count units of which a bound of censoring is unknown."""
+        """Release a noisy count of the units that have an unknown bound of censoring."""
         noise = self._spending.portion(share)
         return Count(float(self._release(self._sums.count_unknown_bounds(), noise)[0]), noise)
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
-        """Count in which octaves the scores of each coordinate are."""
+        """Release, for each coordinate, noisy counts of units by the octave of their scores."""
         noise = self._spending.portion(share) * math.sqrt(self._sensitivity * self.source.touched)
         return Scales(self._release(self._sums.scales(phi, twins), noise), noise)
 
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> Spread:
-        """Count how far out records are among their twins, with the share that was kept.
+        """Release noisy counts of records by their place among their twins, with the share kept for that.
 
         Parameters
         ----------
@@ -238,7 +242,7 @@ class Measurements:
         bounds : Bounds
         twins : int
         shares : tuple of float
-            Of the score, and of the slope.
+            Shares of the budget for the score, and for the slope with the trace.
         """
         size = self.source.size
         noise = self._spending.portion(shares[0]) * self._sensitivity * SCORE_GRID
@@ -246,7 +250,8 @@ class Measurements:
         totals = self._sums.compare(phi, metric, bounds, twins)
         unit, area = bounds.score / SCORE_GRID, bounds.slope / SLOPE_GRID
         score = self._release(totals.score, noise) * unit
-        # Entries off the diagonal are there twice: with noise over sqrt(2) all is one Gaussian release.
+        # Entries off the diagonal count twice in the Frobenius norm: with their noise divided by sqrt(2), the
+        # whole matrix is one Gaussian release.
         lower = self._release(totals.slope[np.tril_indices(size, -1)], std / math.sqrt(2.0))
         diagonal = self._release(np.append(np.diag(totals.slope), totals.trace), std)
         slope = np.diag(diagonal[:-1])

@@ -1,4 +1,4 @@
-"""The metric of a round: what a record tells about each of its coordinates is about 1."""
+"""The metric of a round: a record has information of about 1 on each of its coordinates."""
 
 from collections.abc import Sequence
 
@@ -7,43 +7,44 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import symmetric
 from pymc_dp.likelihood.overall import Overall
 
-# Least eigenvalue of a slope whose diagonal is 1.
+# Smallest eigenvalue of a slope that was scaled to a diagonal of 1.
 _LEAST = 1e-3
-# Part of the prior's precision that is added to a look-up's information where it is inverted: counts may show
-# nothing.
+# Part of the prior's precision that is added to a look-up's information before it is inverted: counts may not
+# show any.
 _RIDGE = 1e-6
 
 
 class Places:
-    """Where the coordinates of a metric are.
+    """Positions of the coordinates in a metric: those of look-ups, and which of them records see together.
 
     Parameters
     ----------
     lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of which each unit touches those of one row.
+        Coordinates of each group: a unit touches those of one row.
     size : int
-        p, likelihood coordinates.
+        p, the number of likelihood coordinates.
     sums : sequence of sequence of tuple
-        See `Shapes.sums`; -1 for what is none of the coordinates.
+        See `Shapes.sums`; -1 stands for a level that is none of the coordinates.
 
     Attributes
     ----------
     order : ndarray of int, shape (p,)
-        The coordinate that each of the metric is about. The largest look-up is first, row by row.
+        The likelihood coordinate that each coordinate of the metric is about. Those of the largest look-up
+        are first, row by row.
     blocks : int
-        Coordinates of the largest look-up.
+        Number of coordinates of the largest look-up.
     overall : Overall
-        What is measured of the sum of its groups.
+        Measurement of the sum of its groups.
     lookups : list of ndarray of int, shape (G, q)
-        Of the metric, those of each look-up's groups.
+        Coordinates of the metric that belong to each look-up's groups.
     alike : list of ndarray of int
-        Those of the metric that are about a look-up's, and about what is added to it: of them a record's
-        scores are the same number.
+        Coordinates of the metric that belong to look-ups, or are added to these in sums: by coordinates of a
+        sum, a record's scores are the same number.
     shown : ndarray of bool, shape (p, p)
-        Of the coordinates: pairs of which the graph shows how scores go together, since both are of a sum.
+        Pairs of likelihood coordinates of one sum: how their scores are correlated is known from the graph.
     together : ndarray, shape (p, p)
-        Zero for coordinates of the metric that no record sees together, else 1: the slope has blocks of q by
-        q on the diagonal of its first part, and no more there.
+        Zero for two coordinates of the metric that no record sees together, else 1. A slope consists of
+        blocks of q by q, on the diagonal of its first part, and of the rows and columns of the others.
     """
 
     def __init__(
@@ -82,29 +83,31 @@ class Places:
         self.together[: self.blocks, : self.blocks] = blocks
 
     def entries(self, touched: np.ndarray) -> float:
-        """Of a row of a slope, on average; an entry of coordinates that few records see together counts less.
+        """Return the mean number of entries in a row of a slope, weighed by how many records see both.
 
         Parameters
         ----------
         touched : ndarray, shape (p,)
-            Units that each coordinate of the metric touches.
+            Number of units that touch each coordinate of the metric.
         """
         both = np.minimum.outer(touched, touched) / np.sqrt(np.outer(touched, touched))
         return float((self.together * both).sum() / self._size)
 
     def information(self, sizes: np.ndarray, touched: np.ndarray, n: float) -> np.ndarray:
-        """What records tell, shape (p, p), as far as the graph and counts show it.
+        """Return the records' information, shape (p, p), as far as the graph and counts show it.
 
-        A record's scores by all coordinates of one sum are the same number v, but for signs. Where codes
-        choose from look-ups independently, with the parts q_a and q_b of all records, the slope has
-        ``E v^2 diag(q_a)`` for one of them, and ``E v^2 q_a q_b'`` for two.
+        A record's scores by all coordinates of one sum are the same number v, but for signs. If codes choose
+        from look-ups independently, with parts q_a and q_b of all records, the slope is ``E v^2 diag(q_a)``
+        within a look-up and ``E v^2 q_a q_b'`` between two.
 
         Parameters
         ----------
-        sizes, touched : ndarray, shape (p,)
-            The diagonal, and units that each coordinate touches; zero where nothing stands out.
+        sizes : ndarray, shape (p,)
+            Diagonal of the information.
+        touched : ndarray, shape (p,)
+            Number of units that touch each coordinate; zero where counts do not show it.
         n : float
-            All units.
+            Number of all units.
         """
         number, found = np.where(touched > 0, touched, self.hidden(n)), np.zeros((self._size, self._size))
         for one in self._sums:
@@ -112,7 +115,7 @@ class Places:
             for sign, places in one:
                 inside, choice = places[places >= 0], np.zeros(self._size)
                 whole = float(number[inside].sum())
-                if 0 < len(inside) < len(places):  # some are none of the coordinates, and have their part
+                if 0 < len(inside) < len(places):  # levels that are none of the coordinates have their part
                     times = sum(np.array_equal(places, other) for _, other in one)
                     whole = max(whole * len(places) / len(inside), n * times)
                 choice[inside] = number[inside] / max(whole, 1e-300)
@@ -125,11 +128,11 @@ class Places:
         return found
 
     def possible(self, slopes: np.ndarray, metric: np.ndarray, touched: int) -> np.ndarray:
-        """Slopes, shape (m, p, p), such as those of records: of look-ups' groups no record sees two.
+        """Project slopes, shape (m, p, p), on those that records can have.
 
-        Where a record sees t coordinates, its score s has ``s s' <= t diag(s^2)``, and so have all records
-        together: of a slope whose diagonal is 1 no eigenvalue is above t. What noise shows of a metric beside
-        its blocks knows neither, and would grow from round to round.
+        No record sees two groups of a look-up. The score s of a record that sees t coordinates has
+        ``s s' <= t diag(s^2)``, so that a slope of all records that is scaled to a diagonal of 1 has no
+        eigenvalue above t. Beside a metric's blocks noise obeys neither, and would grow from round to round.
 
         Parameters
         ----------
@@ -139,7 +142,7 @@ class Places:
         touched : int
             t.
         """
-        if touched >= self._size or len(self.lookups) < 2:  # a metric keeps the blocks of one
+        if touched >= self._size or len(self.lookups) < 2:  # a single look-up's blocks are in the metric
             return slopes
         back = np.linalg.inv(metric)
         found = self._seen * (back @ slopes @ back.T)
@@ -149,39 +152,40 @@ class Places:
         return half @ half.transpose(0, 2, 1)
 
     def hidden(self, n: float) -> np.ndarray:
-        """Records that a coordinate touches whose counts do not stand out: all; one of a look-up its part."""
+        """Return how many records touch each coordinate if counts do not show it: all, or a group's part."""
         each = np.full(self._size, n)
         for rows in self._lookups:
             each[rows] = n / len(rows)
         return each
 
     def beside(self, slope: np.ndarray, noisy: np.ndarray) -> np.ndarray:
-        """What is beside the blocks, shape (k, p - k), so small that they take half of the others at most."""
+        """Shrink entries beside the blocks (k, p - k): these take at most half of the others' information."""
         k = self.blocks
         if not 0 < k < self._size:
             return noisy
         root = np.linalg.inv(_whitening(slope[k:, k:], np.ones(self._size - k)))
         taken = np.linalg.solve(root, noisy.T @ np.linalg.solve(self.together[:k, :k] * slope[:k, :k], noisy))
         most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
-        # Part of the information about coordinates beside a look-up that its blocks may take.
+        # Part of the information about coordinates outside the look-up that its blocks may take.
         most_taken = 0.5
         return noisy * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
 
     def metric(self, information: np.ndarray, prior: np.ndarray, touched: np.ndarray) -> np.ndarray:
-        """A in which what a record tells about each of its coordinates is about 1.
+        """Return the metric A: a record's information about each of its coordinates is about 1.
 
-        The coordinates of a look-up come first, and each row stays by itself; from the others what these tell
-        is taken away: records alone say how much that is, since of the level of all groups the prior, which
-        is only known group by group here, may say much less than of each.
+        The coordinates of the largest look-up come first, with each row by itself. The others are made
+        uncorrelated with them. How far they are correlated is computed from the records alone: here the prior
+        is known group by group only, and may have much less information about the level of all groups than
+        about each.
 
         Parameters
         ----------
         information : ndarray, shape (p, p)
-            Of the records.
+            Information of the records.
         prior : ndarray, shape (p, p)
-            Precision.
+            Precision of the prior.
         touched : ndarray, shape (p,)
-            Units that each coordinate of the metric touches.
+            Number of units that touch each coordinate of the metric.
 
         Returns
         -------
@@ -200,10 +204,10 @@ class Places:
 
 
 def _whitening(matrix: np.ndarray, root: np.ndarray) -> np.ndarray:
-    """W with ``W matrix W'`` diagonal, squares of these numbers; blocks of zeros stay zero.
+    """Return W with ``W matrix W'`` diagonal, the squares of `root`; blocks of zeros remain zero.
 
-    Each row is about one coordinate, of which what is told of those with larger numbers is taken away: these
-    are known better.
+    Each row is about one coordinate, without what is due to coordinates with larger roots: these are known
+    better.
     """
     order = np.argsort(-root, kind="stable")
     values, vectors = np.linalg.eigh((matrix / np.outer(root, root))[np.ix_(order, order)])

@@ -1,4 +1,4 @@
-"""Mixtures of normal likelihoods, and the normal one with the same moments."""
+"""Mixtures of normal likelihoods, and single ones with the same posterior moments."""
 
 import math
 from typing import NamedTuple
@@ -6,38 +6,41 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-# Least variance.
+# Smallest variance that a matrix or a posterior is taken to have.
 _TINY = 1e-200
-# What is added to correlation matrices before they are inverted.
+# Added to the diagonal of matrices that were scaled to a diagonal of 1, before they are inverted.
 _RIDGE = 1e-11
-# This part of its draws is nearer to a prior's median than `_OF_PART` standard deviations: the levels of
-# groups whose spread is unknown are mostly near it, but a search that holds those further out for impossible
-# takes the scores that say so for noise.
+# The standard deviations of `Normal.like` are set by this quantile of the draws' distances to their median.
+# It is far out since levels of groups with an unknown spread are mostly near the median: a search that held
+# the others for impossible would take the scores that show them for noise.
 _PART = 0.95
-# Two-sided quantile of a normal number for that part.
-_OF_PART = 1.96
-# Standard deviation of a constant, over its size: a reference level of zero.
+# The same quantile of the standard normal distribution's absolute values.
+_NORMAL_QUANTILE = 1.96
+# Standard deviation of a constant, as a reference level of zero is, over its absolute value (1 if less).
 _OF_CONSTANTS = 1e-7
-#: Of the prior's precision, added where a covariance is taken: records may say nothing of some direction.
+#: Part of the prior's precision that is added to an information before a covariance is computed: records may
+#: have none in some direction.
 RIDGE = 1e-4
-# Standard deviation where a prior has none.
+# Standard deviation of a coordinate for which the prior's draws have no spread that is finite.
 _UNKNOWN = 100.0
-# The least and the most that is taken for one.
+# Smallest standard deviation of a prior that is not constant.
 _LEAST = 1e-100
+# Largest standard deviation of a prior.
 _MOST = 1e100
-# A score is no more than so many of its standard deviations from what it would be at what is believed.
+# In each direction a message's score at the prior mean is no more than the information times the distance to
+# the posterior mean, plus this many standard deviations of a score.
 _GUESSED = 3.0
 
 
 class Normal(NamedTuple):
-    """A normal distribution.
+    """A normal distribution, which may stand for another one.
 
     Attributes
     ----------
     precision : ndarray, shape (p, p)
     mean : ndarray, shape (p,)
     draws : ndarray, shape (m, p), optional
-        Of what it stands for.
+        Draws of the distribution that it stands for.
     """
 
     precision: np.ndarray
@@ -46,27 +49,27 @@ class Normal(NamedTuple):
 
     @classmethod
     def unknown(cls, mean: np.ndarray) -> "Normal":
-        """Of which nothing is known but the mean, shape (p,)."""
+        """Return one of which only the mean, shape (p,), is known."""
         return cls(np.eye(mean.size) / _UNKNOWN**2, mean)
 
     @classmethod
     def like(cls, draws: np.ndarray, otherwise: np.ndarray) -> "Normal":
-        """With the median and the spread of draws, shape (m, p); another mean, (p,), where there is none."""
+        """Return one with the median and spread of draws (m, p); with another mean (p,) if there is none."""
         draws = np.where(np.isfinite(draws), draws, np.nan)
         with np.errstate(all="ignore"):
             middle = np.nanmedian(draws, axis=0)
-            spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _OF_PART
+            spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _NORMAL_QUANTILE
         middle = np.where(np.isfinite(middle), middle, otherwise)
         spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
         constant = (draws == middle).all(axis=0)
         spread = np.where(constant, _OF_CONSTANTS * np.maximum(np.abs(middle), 1.0), spread)
-        # Beyond so many standard deviations a draw counts as so many, since priors of scales have draws that
-        # are further than all others together.
+        # Larger deviations count as this many standard deviations: priors of scales have single draws that
+        # are further away than all others together.
         furthest = 3.0
         apart = np.clip(np.nan_to_num((draws - middle) / spread), -furthest, furthest)
         covariance = apart.T @ apart / len(apart)
         root = np.sqrt(np.maximum(np.diag(covariance), 1e-12))
-        # Part of a correlation that is left: what so many draws show of it is not exact.
+        # Correlations are shrunk by this factor, since those of a finite number of draws are not exact.
         kept = 0.98
         correlation = kept * covariance / np.outer(root, root)
         np.fill_diagonal(correlation, 1.0)
@@ -74,16 +77,16 @@ class Normal(NamedTuple):
         return cls(0.5 * (precision + precision.T), middle, draws)
 
     def in_units(self, unit: np.ndarray) -> "Normal":
-        """The same of the coordinates over these numbers, shape (p,)."""
+        """Return that of the coordinates divided by these numbers, shape (p,)."""
         draws = None if self.draws is None else self.draws / unit
         return Normal(self.precision * np.outer(unit, unit), self.mean / unit, draws)
 
     def times(self, factor: float) -> "Normal":
-        """With a precision of so many times this one."""
+        """Return one with the precision multiplied by a factor, without draws."""
         return Normal(factor * self.precision, self.mean)
 
     def variances(self, metric: np.ndarray) -> np.ndarray:
-        """Of each coordinate of a metric."""
+        """Return the variances of the coordinates of a metric, shape (p,)."""
         back = np.linalg.inv(metric)
         return np.diag(back.T @ inverse(self.precision) @ back)
 
@@ -102,11 +105,11 @@ class Message(NamedTuple):
 
     @classmethod
     def nothing(cls, size: int) -> "Message":
-        """Of no information."""
+        """Return one without information."""
         return cls(np.zeros((size, size)), np.zeros(size))
 
     def widened(self, root: np.ndarray) -> "Message":
-        """With noise of covariance ``root root'``, shape (p, p), added to what it is one of."""
+        """Add noise of covariance ``root root'``, shape (p, p), to the estimate that the message is."""
         told = self.information @ root
         lost = told @ np.linalg.inv(np.eye(root.shape[1]) + symmetric(root.T @ told))
         return Message(
@@ -114,16 +117,16 @@ class Message(NamedTuple):
         )
 
     def of_some(self, some: np.ndarray, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
-        """Posterior mean and precision of some combinations of coordinates, shape (k, p)."""
+        """Return posterior mean and precision of some linear combinations, the rows of a matrix (k, p)."""
         covariance = inverse(self.information + prior.precision)
         mean = some @ covariance @ (self.vector + prior.precision @ prior.mean)
         return mean, inverse(some @ covariance @ some.T)
 
     def with_some_of(self, other: "Message", some: np.ndarray, prior: Normal) -> "Mixture":
-        """A likelihood by which some combinations of coordinates have the posterior that another gives them.
+        """Return a likelihood with the posterior of some linear combinations (k, p) taken from another one.
 
-        And all else, given these, what this one gives it. What it says of them, rows of shape (k, p), may be
-        less than nothing: see `Mixture.matched`.
+        The conditional posterior of all else, given these, is that of this likelihood. The result may have
+        negative information about the combinations: see `Mixture.matched`.
         """
         (mean, known), (before, own) = other.of_some(some, prior), self.of_some(some, prior)
         information = symmetric(self.information + some.T @ (known - own) @ some)
@@ -132,15 +135,15 @@ class Message(NamedTuple):
 
 
 class Mixture(NamedTuple):
-    """A likelihood that is a mixture of normal ones.
+    """A mixture of normal likelihoods.
 
     Attributes
     ----------
     informations : ndarray, shape (m, p, p)
     vectors : ndarray, shape (m, p)
-        As those of a `Message`.
+        Of each component, as in a `Message`.
     weights : ndarray, shape (m,)
-        Posterior ones.
+        Posterior weights of the components.
     """
 
     informations: np.ndarray
@@ -148,7 +151,7 @@ class Mixture(NamedTuple):
     weights: np.ndarray
 
     def moments(self, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and covariance of the posterior."""
+        """Return mean and covariance of the posterior."""
         covariances = inverse(self.informations + prior.precision)
         means = np.einsum("kij,kj->ki", covariances, self.vectors + prior.precision @ prior.mean)
         mean = self.weights @ means
@@ -157,10 +160,11 @@ class Mixture(NamedTuple):
         return mean, symmetric(np.einsum("k,kij->ij", self.weights, covariances) + between)
 
     def matched(self, prior: Normal) -> Message:
-        """The normal likelihood whose posterior has these moments; nothing where they say less than that.
+        """Return the normal likelihood with the same posterior moments.
 
-        Where it says little its mean is a guess, and is not far from what is believed: under a wider prior it
-        is a likelihood as well.
+        There is no information in a direction in which the posterior is wider than the prior. Where there is
+        little, the likelihood's own mean is hardly determined: it is held near the posterior mean, so that
+        the likelihood can be used with a wider prior as well.
         """
         mean, covariance = self.moments(prior)
         back = roots(prior.precision).T
@@ -174,19 +178,19 @@ class Mixture(NamedTuple):
         return Message(information, axes @ vector + information @ prior.mean)
 
     def part(self, number: int) -> "Mixture":
-        """About so many of its components, at equal steps."""
+        """Return about this number of the components, at equal steps."""
         kept = slice(None, None, max(len(self.weights) // number, 1))
         weights = self.weights[kept]
         weights = weights / weights.sum() if weights.sum() > 0 else np.full(len(weights), 1 / len(weights))
         return Mixture(self.informations[kept], self.vectors[kept], weights)
 
     def evidence(self, prior: Normal) -> float:
-        """Logarithm of its mean under a prior, but for what does not go by that."""
+        """Return the logarithm of its mean under a prior, up to terms that do not depend on the prior."""
         apart = self.vectors - self.informations @ prior.mean
         total = self.informations + prior.precision
         solved = np.linalg.solve(total, apart[:, :, None])[:, :, 0]
         each = 0.5 * np.einsum("ki,ki->k", apart, solved) - 0.5 * np.linalg.slogdet(total)[1]
-        # The mean at the prior's own: the same for all priors here.
+        # The log-likelihood at the prior's mean, which is the same for all priors that are compared.
         each = each + np.einsum("ki,i->k", self.vectors, prior.mean)
         each = each - 0.5 * np.einsum("i,kij,j->k", prior.mean, self.informations, prior.mean)
         highest = float(each.max())
@@ -194,12 +198,12 @@ class Mixture(NamedTuple):
         return whole + 0.5 * float(np.linalg.slogdet(prior.precision)[1])
 
     def widened(self, variances: np.ndarray) -> "Mixture":
-        """With noise of these covariances, shape (m, p, p), added to what the likelihood is one of."""
+        """Add noise of these covariances, shape (m, p, p), to the estimates that the components are."""
         root = np.linalg.cholesky(symmetric(variances))
         whole = symmetric(root.swapaxes(1, 2) @ self.informations @ root)
         values, vectors = np.linalg.eigh(whole)
         values = np.maximum(values, 0.0)[:, :, None]
-        # ``L^-T Q``, with which ``(I + information V)^-1 = L^-T Q (1 + values)^-1 Q' L'``.
+        # ``L^-T Q``: ``(I + information V)^-1`` is ``L^-T Q (1 + values)^-1 Q' L'``.
         back = np.linalg.solve(root.swapaxes(1, 2), vectors)
         informations = back @ (values / (1 + values) * back.swapaxes(1, 2))
         turned = vectors.swapaxes(1, 2) @ root.swapaxes(1, 2) @ self.vectors[:, :, None]
@@ -207,7 +211,7 @@ class Mixture(NamedTuple):
 
 
 def symmetric(matrices: np.ndarray) -> np.ndarray:
-    """Symmetric parts."""
+    """Return the symmetric parts of matrices, shape (..., p, p)."""
     return 0.5 * (matrices + np.swapaxes(matrices, -1, -2))
 
 
@@ -217,9 +221,10 @@ def is_positive(matrix: np.ndarray) -> bool:
 
 
 def roots(matrices: np.ndarray) -> np.ndarray:
-    """R with ``R R'`` these positive definite matrices, shape (..., p, p), which rounding may leave singular.
+    """Return R with ``R R'`` equal to positive definite matrices, shape (..., p, p).
 
-    By eigenvalues: nothing raises after it was paid.
+    Rounding may leave these singular. Eigenvalues are used since a Cholesky factor would raise an error then,
+    after the budget was spent.
     """
     scale = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     values, vectors = np.linalg.eigh(symmetric(matrices / (scale[..., :, None] * scale[..., None, :])))
@@ -227,14 +232,14 @@ def roots(matrices: np.ndarray) -> np.ndarray:
 
 
 def inverse(matrices: np.ndarray) -> np.ndarray:
-    """Inverses of positive semi-definite matrices, of which those that are nearly singular are bounded."""
+    """Return inverses of positive semi-definite matrices (..., p, p), bounded if these are near singular."""
     root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     scale = root[..., :, None] * root[..., None, :]
     return symmetric(np.linalg.inv(matrices / scale + _RIDGE * np.eye(matrices.shape[-1])) / scale)
 
 
 def squares_within(matrices: np.ndarray, vectors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """``v' M^-1 v`` for each of some positive definite matrices, bounded as by `inverse`, and log det M."""
+    """Return ``v' M^-1 v`` and log det M for positive definite matrices M, with the ridge of `inverse`."""
     root = np.sqrt(np.maximum(np.diagonal(matrices, axis1=-2, axis2=-1), _TINY))
     scaled = matrices / (root[:, :, None] * root[:, None, :]) + _RIDGE * np.eye(matrices.shape[-1])
     apart = vectors / root

@@ -1,11 +1,12 @@
-"""Spreads near zero: a search walks along their logarithm, and what it finds is said of another coordinate.
+"""Spreads near zero: the search is in their logarithm, and the released likelihood in another coordinate.
 
-Of the logarithm of a spread tau records tell nothing once tau is small: the likelihood is flat on the left,
-and no normal one is. A variance ``v = tau^2`` they see beside other variation, c, of a person's rows: their
-information about it is ``n / (2 (v + c)^2)``, and about ``log(v + c)`` it is the same everywhere. Which c it
-is records know. With a larger one the coordinate is nearly v itself, and a normal likelihood of that is as
-good as long as v is known to a part of the true c; so the public c is 1, or the variance at the initial point
-if that is more. On the way there a logarithm is better: information about v changes a thousandfold.
+About the logarithm of a spread tau there is no information once tau is small: the likelihood is flat towards
+minus infinity, unlike any normal one. A variance ``v = tau^2`` is seen beside the other variation, c, of a
+person's rows: the information about it is ``n / (2 (v + c)^2)``, and about ``log(v + c)`` it is the same for
+all v. The true c is not public. With a larger one the coordinate is nearly v itself, and a normal likelihood
+of v is as good as long as v is known to a part of the true c; so the public c is 1, or the variance at the
+initial point if that is more. During the search a logarithm is better: the information about v changes a
+thousandfold.
 """
 
 from collections.abc import Mapping
@@ -16,36 +17,36 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.records.spreads import Spread
 
-# A variance of zero is taken for this part of the offset.
+# A variance of zero is replaced by this part of the offset c.
 _ZERO = 1e-6
-# Largest logarithm of one: noise may say anything of a coordinate.
+# Largest logarithm that is exponentiated: with noise a coordinate may be anywhere.
 _LARGEST = 300.0
 
 
 @dataclass(frozen=True)
 class NearZero:
-    """Released coordinates psi: ``log(x^k + c)`` of spreads x, and of others the walk's, phi.
+    """Released coordinates psi: ``log(x^k + c)`` for spreads x; for others the search coordinates phi.
 
     Parameters
     ----------
     spreads : mapping of int to Spread
-        By the number of the coordinate.
+        Spreads, by the number of their coordinate.
     unit : ndarray, shape (p,), or float
-        Of phi and of psi.
+        Numbers by which phi and psi are divided.
     """
 
     spreads: Mapping[int, Spread]
     unit: np.ndarray | float = 1.0
 
     def psi(self, phi: np.ndarray) -> np.ndarray:
-        """Psi of phi, shapes (..., p)."""
+        """Return psi of phi, shapes (..., p)."""
         psi = self.unit * phi
         for k, one in self.spreads.items():
             psi[..., k] = np.log(one.numbers(psi[..., k]) ** one.power + one.offset)
         return psi / self.unit
 
     def phi(self, psi: np.ndarray) -> np.ndarray:
-        """Phi of psi, shapes (..., p)."""
+        """Return phi of psi, shapes (..., p)."""
         phi = self.unit * psi
         for k, one in self.spreads.items():
             whole = np.exp(np.minimum(phi[..., k], _LARGEST))
@@ -54,7 +55,7 @@ class NearZero:
         return phi / self.unit
 
     def slopes(self, phi: np.ndarray) -> np.ndarray:
-        """Derivatives of psi by phi, shape (p,)."""
+        """Return the derivatives of psi by phi, shape (p,)."""
         slopes, phi = np.ones(len(phi)), self.unit * phi
         for k, one in self.spreads.items():
             x = np.float64(one.numbers(phi[k]))  # a float would raise where a power overflows
@@ -62,9 +63,9 @@ class NearZero:
         return slopes
 
     def step(self, step: np.ndarray) -> np.ndarray:
-        """A step in phi, shape (p,), no longer than one in the variance itself where that grows.
+        """Limit a step in phi, shape (p,), to one in the variance itself where that grows.
 
-        From a variance near zero a logarithm's step may be to anywhere.
+        From a variance near zero a step in its logarithm could lead anywhere.
         """
         step = self.unit * step
         for k, one in self.spreads.items():
@@ -72,7 +73,7 @@ class NearZero:
         return step / self.unit
 
     def of_walk(self, prior: Normal) -> Normal:
-        """A prior of phi, where this is that of psi."""
+        """Return the prior of phi, given that of psi."""
         if not self.spreads:
             return prior
         if prior.draws is not None:

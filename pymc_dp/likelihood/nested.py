@@ -1,9 +1,9 @@
-"""Look-ups within another: levels of schools beside those of their classes, of which records see the sum.
+"""Nested look-ups: of the levels of schools and of their classes records see only the sum.
 
-``a[school] + b[class]``, where a class is in one school, tells no more of a school than of its classes: along
-what is added to a school and taken from all its classes records say nothing. The graph does not show that:
-codes are of records. A believed slope is zero in such a direction but for its errors, and what these do to a
-score would be taken for what is told.
+With ``a[school] + b[class]``, where each class is in one school, records have no information about what is
+added to a school and taken from all its classes. The graph does not show this, since codes belong to records.
+A believed slope is zero in such a direction but for its errors, and the effect of these errors on a score
+would be taken for information.
 """
 
 from collections.abc import Sequence
@@ -14,30 +14,31 @@ from scipy.special import logsumexp
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Message
 
-# A group's own information is at least this part of the mean of all.
+# A group's own information is taken to be at least this part of the mean of all groups.
 _LEAST = 0.2
-# Of a group's records in a single place: shares that are no nesting, each as likely.
+# Parts of a group's records that may be in a single group of the other look-up if it is not nested, all
+# equally likely.
 _SHARES = 0.0, 0.2, 0.4, 0.6
-# That groups cross is shown by a likelihood of e to this power of that for nesting.
+# Look-ups are taken to cross, not to be nested, if that is e to this power times as likely.
 _SHOWN = 5.0
-# A direction's information is zero below this part of the largest.
+# Information about a direction counts as zero below this part of the largest about a coordinate.
 _ROUNDING = 1e-12
 
 
 def without_nested(
     message: Message, seen: Sequence[Slope], sums: Sequence[Sequence[tuple[int, np.ndarray]]]
 ) -> Message:
-    """What a likelihood says if nothing is known along directions that no record seems to see.
+    """Remove the information of a likelihood about directions that no record seems to see.
 
-    Its maximum stays where it is; information is never more than it was.
+    Its maximum is not changed, and the information is never larger than before.
 
     Parameters
     ----------
     message : Message
     seen : sequence of Slope
-        As released in all rounds, in the coordinates of the message.
+        Released slopes of all rounds, in the coordinates of the message.
     sums : sequence of sequence of tuple
-        See `Shapes.sums`; -1 for what is none of the coordinates.
+        See `Shapes.sums`; -1 stands for a level that is none of the coordinates.
     """
     found = [_nested(seen, one, other) for whole in sums for one in whole for other in whole]
     directions = np.hstack([np.zeros((len(message.vector), 0)), *found])
@@ -53,10 +54,10 @@ def without_nested(
 def _nested(
     seen: Sequence[Slope], fine: tuple[int, np.ndarray], coarse: tuple[int, np.ndarray]
 ) -> np.ndarray:
-    """Directions, shape (p, groups of `coarse`), if each group of `fine` is in one of these; else (p, 0).
+    """Return directions (p, groups of `coarse`) if each group of `fine` seems to be within one; else (p, 0).
 
-    It is asked how likely it is, given the noise of all rounds, that all of a group is in one place, which
-    may be any: beside shares of less that are there, and else where groups are on average.
+    Given the noise of all rounds, the hypothesis that all records of a group are in one place, which may be
+    any, is compared with those of smaller parts there, the others being placed like all records.
     """
     (sign, groups), (other, within), size = fine, coarse, len(seen[0].mean)
     some_left, groups, within = bool((within < 0).any()), groups[groups >= 0], within[within >= 0]
@@ -70,7 +71,7 @@ def _nested(
     if not known[-1] >= logsumexp(known[:-1]) - np.log(len(_SHARES)) - _SHOWN:
         return nothing
     chosen = np.where(chances > 0, likely[-1], -np.inf).argmax(1)
-    # Each coarse group has one within it: where one has nearly all records, all seem to be within that.
+    # Each coarse group needs one within it. Where one has nearly all records, all seem to be within that.
     if len(np.unique(chosen[chosen < len(within)])) < len(within):
         return nothing
     directions = np.zeros((size, len(within)))
@@ -81,7 +82,7 @@ def _nested(
 
 
 def _pooled(seen: Sequence[Slope], groups: np.ndarray, within: np.ndarray) -> Slope:
-    """All rounds' slopes in one: each over what groups tell on average there, by its noise."""
+    """Return the mean of all rounds' slopes, each over its groups' mean and weighted by its precision."""
     beside = np.ix_(groups, within)
     told = np.array([np.diag(one.mean)[groups].mean() for one in seen])
     noise = np.array([np.median(one.variance[beside]) for one in seen])
@@ -95,10 +96,11 @@ def _pooled(seen: Sequence[Slope], groups: np.ndarray, within: np.ndarray) -> Sl
 def _log_likelihoods(
     seen: Slope, groups: np.ndarray, within: np.ndarray, sign: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Of each share and each group's place, or of none: shape (shares, G, H + 1). And parts of all, (H,).
+    """Return log-likelihoods, shape (parts, G, H + 1), and the parts of all records in each place, (H,).
 
-    A group with n records, of which a part q_h is in group h of the other look-up, has n beside itself and
-    ``n q_h`` beside that.
+    They are by the part of a group's records that is in one place; by group; and by place, the last one for
+    none. If a part q_h of a group's n records is in group h of the other look-up, the slope of the group is n
+    on the diagonal and ``n q_h`` beside h.
     """
     beside = np.ix_(groups, within)
     own, part = np.diag(seen.mean)[groups], np.maximum(np.diag(seen.mean)[within], 0.0)

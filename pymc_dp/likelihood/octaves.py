@@ -1,4 +1,7 @@
-"""How large scores are, coordinate by coordinate: noisy counts of octaves, and what they show."""
+"""Sizes of scores, coordinate by coordinate: noisy counts of units by octave, and estimates from these.
+
+Octaves are intervals of a standard deviation between consecutive powers of two.
+"""
 
 import math
 from collections.abc import Sequence
@@ -11,37 +14,40 @@ from pymc_dp.likelihood.centre import compiled
 from pymc_dp.records.sums import sums
 from pymc_dp.records.twins import Chunk
 
-#: Octaves of a score's standard deviation: this many. The first is of units whose twins are all alike, as
-#: where outcomes are rare: these have a score, and say nothing of its size. The last is open.
+#: Number of cells that a coordinate's units are counted in, by the standard deviation of a score. Cell 0 is
+#: for units whose twins are all alike, as where outcomes are rare: they touch the coordinate, but do not
+#: show the size of its scores. The others are octaves, of which the last is open.
 OCTAVES = 81
-#: The second octave begins at 2**-LOWEST.
+#: Cell k has standard deviations from 2**(k - LOWEST) to twice that. Cell 1 has all smaller ones as well.
 LOWEST = 40
-#: Relative error of an information that comes from octaves, where there is no noise.
+#: Relative error of an information that is computed from octaves without noise.
 OF_OCTAVES = 0.15
-# The most octaves that are looked at together.
+# Most octaves that are tested together, as one window.
 _WIDEST = 4
-# Sum of the weights of twins of which none is at risk: nothing is divided by it.
+# Least sum of weights that is divided by: the weights of all twins are zero if none of them is at risk.
 _LEAST_WEIGHT = 1e-300
-# Octaves so far beside what stands out count too,
+# Octaves at most this far from the window that stands out may count as well.
 _BESIDE = 2
-# where they are beyond so many standard deviations of the noise: one by chance, three octaves up, would count
-# 64-fold.
+# Octaves beside the window count if they are beyond this many standard deviations of the noise: three octaves
+# up, a count that is there by chance would enter the sum of squares 64-fold.
 _COUNTS = 4.0
-# Twins are alike where the variance of their scores is at most this part of what their square is.
+# A unit's twins are taken to be alike if the variance of their scores is at most this fraction of the mean of
+# the squared scores.
 _TWINS_ALIKE = 1e-20
 
 
 class Counted(NamedTuple):
-    """What counts show of each coordinate.
+    """Estimates from counts, for each coordinate.
 
     Attributes
     ----------
     information, touched : ndarray, shape (p,)
-        What all records tell of it, and the number of units that it touches; zero where nothing stands out.
+        Information of all records about the coordinate, and the number of units that touch it. Both are zero
+        where no count stands out of the noise.
     error : ndarray, shape (p,)
-        Standard deviation of the information, by the noise of counts.
+        Standard deviation of the information, due to the noise of counts.
     noise : float
-        Of a count.
+        Standard deviation of a count's noise.
     """
 
     information: np.ndarray
@@ -50,11 +56,12 @@ class Counted(NamedTuple):
     noise: float
 
     def over(self, information: np.ndarray, known: np.ndarray) -> tuple[float, float]:
-        """How much larger it is than another information, (p, p), and the relative error of that.
+        """Return the ratio of this information to another one, (p, p), and its relative error.
 
-        The middle one of the coordinates that are known, shape (p,), where each has a weight by its error: a
-        count of large scores may be noise, and would be most of a size. One number for all: a coordinate's
-        alone would be at odds with what it has in common with others.
+        The ratio is the weighted median over the coordinates that are `known`, shape (p,), with weights by
+        their errors: the median, since a single noisy count of large scores can make up most of an
+        information. It is one number for all coordinates, since separate ratios would contradict the entries
+        that coordinates have in common.
         """
         if not known.any():
             return 1.0, OF_OCTAVES
@@ -69,12 +76,13 @@ class Counted(NamedTuple):
 
 
 class Scales(NamedTuple):
-    """Noisy counts of how large scores are.
+    """Noisy counts of the sizes of scores.
 
     Attributes
     ----------
     counts : ndarray, shape (p, OCTAVES)
-        Of each coordinate: units whose twins' scores have a standard deviation in each octave.
+        For each coordinate and octave, the number of units whose twins' scores have a standard deviation
+        there.
     noise : float
         Standard deviation of each count's noise.
     """
@@ -83,14 +91,15 @@ class Scales(NamedTuple):
     noise: float
 
     def sizes(self, lookups: Sequence[np.ndarray]) -> Counted:
-        """Information about each coordinate, and the number of units that it touches.
+        """Estimate the information about each coordinate, and the number of units that touch it.
 
         Parameters
         ----------
         lookups : sequence of ndarray of int, shape (G, q)
-            Coordinates of which each unit touches those of one row: where one of a column does not stand
-            out, it is taken to be as large as the others, for as many units as are counted in the octaves in
-            which these are. So are, at last, all that do not stand out, if they do together.
+            Coordinates of which each unit touches those of one row. If the counts of a column stand out when
+            they are added up, then a coordinate of it that does not stand out alone is taken to have scores
+            of the same size as the column, for as many units as its counts have in those octaves. Finally,
+            the same is done for all remaining coordinates together.
 
         Returns
         -------
@@ -98,14 +107,14 @@ class Scales(NamedTuple):
             Zeros where nothing stands out.
         """
         looked_at = _WIDEST * (self.counts.size + len(lookups) * OCTAVES)
-        # Noise alone stands out anywhere with this probability at most.
+        # Probability, at most, that noise alone stands out in any of the windows.
         by_chance = 1e-5
         visible = float(ndtri(1 - by_chance / looked_at))
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
         errors = np.array([one.error for one in found])
-        # What is hidden of others is taken together last: coefficients of many covariates that are alike.
+        # The last block has all that are hidden still: coefficients of many similar covariates, for example.
         for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
             if not len(block):
                 continue
@@ -130,9 +139,9 @@ class _Seen(NamedTuple):
 
 
 def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
-    """Sum of squares, and number, of what stands out of the counts of octaves; zero if nothing does.
+    """Estimate the sum of squared scores, and the number of units; zeros if no count stands out.
 
-    What stands out is beyond so many standard deviations of the noise of its octaves together.
+    A window of octaves stands out if its sum is beyond `visible` standard deviations of that sum's noise.
     """
     best = (0.0, 0, 1)
     for width in range(1, _WIDEST + 1):
@@ -156,7 +165,7 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
 
 @np.errstate(all="ignore")
 def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
-    """Counts of the octaves of the standard deviation of twins' scores: what one pass adds.
+    """Count the units of a chunk by the octave of the standard deviation of their twins' scores.
 
     Parameters
     ----------
@@ -164,7 +173,7 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     size : int
         p.
     touched : int
-        Most coordinates in which a unit counts: the first ones that are not zero.
+        Most coordinates in which a unit is counted: the first ones whose scores are not all zero.
 
     Returns
     -------
@@ -172,13 +181,14 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
 
     Notes
     -----
-    **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are at
-    right angles.
+    **Privacy.** A unit adds 1 to one cell of each of at most `touched` rows; cells of different rows are
+    orthogonal.
     """
     m = len(chunk.terms[0].own)
     squares, sizes = np.zeros((m, size)), np.zeros((m, size))
     for term in chunk.terms:
-        # Of twins alone: a record that is far from them says nothing of their scale.
+        # The standard deviation is that of the twins alone: a record far from them is no measure of their
+        # scale.
         among, given = (term.group[1:], None) if term.weights is None else (term.group, term.weights)
         if term.at_risk and given is not None:
             among, given = among[1:], given[1:] / np.maximum(given[1:].sum(0), _LEAST_WEIGHT)
@@ -196,7 +206,7 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
 
 @compiled
 def _add_squares(points, weights, centred, rows, squares, sizes):
-    """Add the variance of the scores of each row's points, and the mean of their squares: (m, p)."""
+    """Add to (m, p) the variance of the scores of each row's points, and the mean of their squares."""
     number, m, k = points.shape
     mean, varied, whole = np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
     for i in range(m):
@@ -222,7 +232,7 @@ def _add_squares(points, weights, centred, rows, squares, sizes):
 
 @compiled
 def _count(squares, sizes, touched, counts):
-    """Add 1 in the octave of each of the first coordinates in which a unit counts."""
+    """Add 1 in the octave of a unit's scores, for each of the first `touched` coordinates that it touches."""
     for i in range(len(squares)):
         left = touched
         for e in range(squares.shape[1]):

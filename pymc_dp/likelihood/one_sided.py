@@ -1,7 +1,7 @@
-"""Parameters that records bound on one side alone: information falls so fast that all farther ones are alike.
+"""Parameters that are bounded on one side alone, since the information falls too fast with the distance.
 
-Where outcomes are all equal, or a plane separates them, the likelihood has no maximum. Nor has it one that
-shows where noise hides the few records that would say so: it grows, and then is flat, and no normal one is.
+If all outcomes are equal, or a plane separates them, the likelihood has no maximum. Nor does it show one if
+noise hides the few records with other outcomes: it grows and then is flat, unlike any normal likelihood.
 """
 
 from collections.abc import Sequence
@@ -12,29 +12,34 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.rounds import Round
 
-# Standard deviation of rho before it is seen, for distances in prior standard deviations.
+# Prior standard deviation of rho, with distances in prior standard deviations.
 _FASTEST = 2.0
-# Its logarithm is a straight line but for this standard deviation, and hidden by noise where draws have that.
-_BENT, _HIDDEN = 0.15, 0.5
-# Less than this of the logarithm of the likelihood between the nearest and the farthest: two standard errors.
+# Standard deviation of the logarithm of the information around a straight line.
+_BENT = 0.15
+# A round does not count if draws of its slope have this standard deviation of that logarithm, or more.
+_HIDDEN = 0.5
+# The likelihood is open on one side if its logarithm infinitely far out is less than this below its maximum:
+# two standard errors.
 _OPEN = 2.0
-# Part of the information along the way that is taken at most.
+# Largest part of the information along the direction that is removed.
 _MOST_TAKEN = 0.99
-# Nearer than the last place, information is at most e to this power times what it is there.
+# Before the last point, the information is at most e to this power times that at the point.
 _STEEPEST = 20.0
-# Standard deviations that are looked at, of the prior and of what is known, each in so many points.
-_FARTHEST, _POINTS = 8.0, 2001
+# Range of the numerical integral on each side of the mean, in standard deviations of prior and of posterior.
+_FARTHEST = 8.0
+# Number of points of the integral, for each of the two.
+_POINTS = 2001
 
 
 class OneSided(NamedTuple):
-    """A likelihood, and where it is bounded on one side alone.
+    """A likelihood, and the direction in which it is open, if there is one.
 
     Attributes
     ----------
     message : Message
-        As wide, along the way, as what falls leaves it.
+        Widened in that direction, as the fall of the information requires.
     way : ndarray, shape (p,)
-        From the start, of length 1, if farther parameters are as likely; else zeros.
+        Direction from the start, of length 1, if parameters farther out are as likely; else zeros.
     """
 
     message: Message
@@ -42,28 +47,29 @@ class OneSided(NamedTuple):
 
     @classmethod
     def nowhere(cls, message: Message) -> "OneSided":
-        """Of a likelihood that is bounded on both sides, or that says nothing."""
+        """Return one for a likelihood that is bounded on both sides, or that has no information."""
         return cls(message, np.zeros_like(message.vector))
 
 
 def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) -> OneSided:
-    """Make a likelihood wider where what records tell falls along the way.
+    """Widen a likelihood where information falls in the direction from the start to the posterior mean.
 
     Parameters
     ----------
     rounds : sequence of Round
     message : Message
-        What they say, with slopes that are the same everywhere.
+        Likelihood of all rounds, with slopes that are taken to be constant.
     prior : Normal
-        Of the same coordinates.
+        Prior of the same coordinates.
 
     Notes
     -----
-    Let u be the distance along the way from the start to the mean, the last round be at t, and information
-    fall like ``exp(-rho u)``, as the slopes J of all rounds show it. The score at t of parameters at u is not
-    ``J (u - t)``, but ``J (1 - exp(-rho (u - t))) / rho``: at most ``J / rho``, however far they are. With
-    that in its place the likelihood of u is ``exp(-lambda g(u)^2 / 2)``, flat far out. The variance is that
-    around the same mean.
+    Let u be the distance from the start in the direction of the mean, and t that of the last round. As the
+    slopes J of all rounds show, information falls like ``exp(-rho u)``. The expected score at t, for
+    parameters at u, is then not ``J (u - t)`` but ``J (1 - exp(-rho (u - t))) / rho``: at most ``J / rho``,
+    however far away they are. With that in its place, g(u) from the observed one, the likelihood of u is
+    ``exp(-lambda g(u)^2 / 2)``, which is flat far out. The message's variance becomes that of this law around
+    the same mean.
 
     **Privacy.** Post-processing.
     """
@@ -100,10 +106,10 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
 
 
 def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
-    """Rho: how fast the logarithm of the information falls along the way, by least squares.
+    """Return rho, the slope at which the logarithm of the information falls, by least squares.
 
-    What noise hides of a slope is positive, and the larger the more noise there is: it would fall from round
-    to round, at one place. So rounds count that know it.
+    Draws of a slope that noise hides are positive, and the larger the more noise there is: the information
+    would seem to fall from round to round, even at one point. So only rounds count that determine it.
     """
     places = np.array([way @ one.point for one in rounds])
     known = np.array([_logarithm(one, way) for one in rounds])
@@ -113,7 +119,7 @@ def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
 
 
 def _logarithm(one: Round, way: np.ndarray) -> tuple[float, float]:
-    """Mean and standard deviation, over draws of the slope, of the logarithm of what a round tells."""
+    """Return mean and standard deviation, over draws of the slope, of the logarithm of the information."""
     along = one.back.T @ way
     told = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
     mean = float(one.weights @ told)

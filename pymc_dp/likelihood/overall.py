@@ -1,4 +1,4 @@
-"""The sum of all groups of a look-up, which is measured better than by groups' own noise added up."""
+"""The sum of all groups of a look-up, measured with less noise than the sum of the groups' measurements."""
 
 from typing import NamedTuple
 
@@ -6,20 +6,20 @@ import numpy as np
 
 from pymc_dp.likelihood.measurements import Comparison
 
-# Weight of the sum of all groups' scores beside each group's, squared.
+# w^2, the squared weight of the sum of all groups' scores relative to a single group's.
 _WEIGHT = 0.25
-# With so few groups there is none.
+# With at most this many groups the sum has no weight.
 _FEW = 4
 
 
 class Apart(NamedTuple):
-    """A comparison, in a metric where each group is by itself.
+    """A comparison in a metric in which each group is by itself.
 
     Attributes
     ----------
     seen : Comparison
     variance : ndarray, shape (p, p)
-        Of the noise of each entry of the slope.
+        Variance of the noise of each entry of the slope.
     """
 
     seen: Comparison
@@ -27,17 +27,17 @@ class Apart(NamedTuple):
 
 
 class Overall:
-    """Scores of G groups, in which their sum has a weight.
+    """Scores of G groups that are measured with an additional weight of their sum.
 
-    A record that is in one of G groups says something of that group and of all of them. Where only groups'
-    scores z are measured, each behind noise of variance 1, their sum is behind G. Here ``R z`` is, with
-    ``R^2 = H = 1 + w^2 S' S`` and S what adds all groups up: a record's score is longer, by ``w^2`` of its
-    square, and the noise of the sum is below ``1 / w^2``.
+    A record in one of G groups is informative about that group and about all of them. If only groups' scores
+    z were measured, each with noise of variance 1, their sum would have noise of variance G. Here ``R z`` is
+    measured, with ``R^2 = H = 1 + w^2 S' S``, where S adds up all groups. The squared norm of a record's
+    score grows by ``w^2`` times the square of the sum, and the noise of the sum has a variance below
+    ``1 / w^2``.
 
     Parameters
     ----------
-    groups, columns, size : int
-        G and q: the first ``G q`` of p coordinates are those of groups, group by group.
+        G, q and p: the first ``G q`` of p coordinates belong to groups, group by group.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Overall:
     root : ndarray, shape (p, p)
         R.
     spread : ndarray, shape (p, p)
-        Inverse of H, of which the variance of the noise of z is a multiple.
+        Inverse of H: the covariance of the noise of z is a multiple of it.
     """
 
     def __init__(self, groups: int, columns: int, size: int):
@@ -62,18 +62,18 @@ class Overall:
 
     @property
     def size(self) -> float:
-        """What a record's score is longer by, squared, where it is about 1 in each coordinate."""
+        """Increase of a record's squared score norm, if scores are about 1 in each coordinate."""
         return self.weight * self._columns if self._groups else 0.0
 
     def apart(self, seen: Comparison, longer: float) -> Apart:
-        """Go back to z, where a group's slope is zero beside another's: the least squares that are so.
+        """Transform back to z by least squares, with zero slopes between two groups.
 
         Parameters
         ----------
         seen : Comparison
-            Of ``R z``.
+            Comparison of ``R z``.
         longer : float
-            How much longer than z that is, squared.
+            Squared norm of ``R z`` over that of z.
         """
         p, k, q, w2 = self._size, self._groups * self._columns, self._columns, self.weight
         slope = self._back @ seen.slope @ self._back
@@ -99,14 +99,14 @@ class Overall:
         return Apart(found, seen.slope_noise**2 * variance)
 
     def in_sum(self, places: np.ndarray) -> float:
-        """Of these coordinates' slopes, the variance of the sum of noises over the sum of variances."""
+        """Return the variance of the summed noise of these diagonal slopes, over their summed variances."""
         g, w2 = self._groups, self.weight
         if not places.size or places.max() >= g * self._columns:
             return 1.0
         return (1 + 2 * w2) / (1 + 2 * w2 + (g - 1) * w2**2)
 
     def shared(self, column: np.ndarray) -> float:
-        """Minus the covariance of the noise of two groups beside another coordinate, over the variance."""
+        """Return minus the noise covariance of two groups' entries in another's row, over their variance."""
         if column.max(initial=0) >= self._groups * self._columns:
             return 0.0
         return self.weight / (1 + self.weight * (self._groups - 1))

@@ -1,4 +1,4 @@
-"""Points around that of a round, where the parameters may be; and how many twins are drawn at them."""
+"""Points around that of a round, spread like the parameters, and the number of twins drawn at them."""
 
 import math
 
@@ -6,66 +6,66 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
-# Twins on the way: least, most, and all comparisons that are wanted. The more records there are the fewer,
-# since their own noise is then all that counts.
+# Number of twins of each record during the search: the least, the most, and the total for all records. The
+# more records there are the fewer, since their own noise is then all that counts.
 _ON_THE_WAY = 6, 32, 30_000
-# Twins at the end.
+# The same in the last round.
 _AT_THE_END = 16, 128, 2_000_000
-# At most, where there is no noise but that of twins.
+# The most, if there is no noise but that of twins.
 _WITHOUT_NOISE = 1024
-#: Least and largest numbers, for coordinates that may be any.
+#: Lower and upper bound of coordinates that are not bounded.
 UNBOUNDED = np.array([[-np.inf], [np.inf]])
 
 
 def number_of_twins(n: float, last: bool = False, wide: bool = False) -> int:
-    """Of each record: an even number, since points come in pairs.
+    """Return the number of twins of each record: an even number, since points come in pairs.
 
     Parameters
     ----------
     n : float
         Number of records.
     last : bool
-        Whether they are those of the last round.
+        Whether this is the last round.
     wide : bool
-        Whether there is neither noise nor a bound that cuts scores.
+        Whether there is neither noise nor clipping.
     """
     least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
     return 2 * int(np.clip(comparisons / n, least, _WITHOUT_NOISE if wide else most) / 2)
 
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:
-    """Steps to points that are spread like the parameters, each followed by one on the other side.
+    """Return steps to points that are spread like the parameters, each followed by its opposite.
 
-    So any even number of twins, drawn at one after the other, has no side that is drawn at more often.
+    Twins are drawn at one point after the other: with an even number of them, no side has more.
 
     Parameters
     ----------
     covariance : ndarray, shape (p, p)
-        What is believed of them.
+        Covariance of the parameters around the point.
     spread : float
-        Its length, in units of what one record tells.
+        Their distance, as `Round.length` has it, in standard errors of one record.
     n : float
         Number of records.
     number : float
-        About so many points there may be, and at least two.
+        Largest number of points, about; there are at least two.
     seed : int
-        Public.
+        Public seed of the points.
 
     Returns
     -------
     ndarray, shape (q, p)
-        Of mean zero; one step of length zero where one point is enough.
+        They have mean zero; a single step of length zero if one point is enough.
 
     Notes
     -----
     **Privacy.** A function of released and of public numbers.
     """
-    # How far they are from the point at most, in units of what one record tells: beyond it a mean of a few
+    # Largest distance of points, in standard errors of one record: with larger ones the mean of a few
     # likelihoods would have gaps.
     furthest = 1.5
     away = min(spread, furthest)
-    # One point is enough where a scale that takes the squared distance of all others for its own is shifted
-    # by less than so many of its standard deviations, about 1 / sqrt(2 n).
+    # One point is enough if a scale that absorbs the squared distance of all other coordinates is shifted by
+    # less than this many of its standard errors, which are about 1 / sqrt(2 n).
     no_shift = 0.1
     if away**2 * math.sqrt(n / 2) < no_shift:
         return np.zeros((1, len(covariance)))

@@ -1,4 +1,4 @@
-"""What the prior of the likelihood coordinates is like: a normal distribution, for the search alone."""
+"""A normal approximation of the prior of the likelihood coordinates, used by the search alone."""
 
 from collections.abc import Sequence
 
@@ -14,21 +14,23 @@ from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 
-# Draws of the prior.
+# Number of draws of the prior.
 _DRAWS = 1000
-# Standard deviations in the place of a flat prior, and of the logarithm of what is positive.
+# Standard deviation of the normal distribution that replaces a flat prior.
 _OF_FLAT = 100.0
+# Standard deviation of the logarithm, in the log-normal distribution that replaces a flat prior on positive
+# numbers.
 _OF_HALF_FLAT = 5.0
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
-    """A normal distribution with the median and the spread of the prior's draws.
+    """Compute a normal distribution with the median and the spread of the prior's draws.
 
     Parameters
     ----------
     public : PublicModel
     start : ndarray, shape (p,)
-        Likelihood coordinates at the initial point, which is the mean where the prior cannot be drawn.
+        Likelihood coordinates at the initial point: the mean, if no draws of the prior can be made.
 
     Returns
     -------
@@ -36,7 +38,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
 
     Notes
     -----
-    The released likelihood does not have it in it: it is what steps of the search are compared with.
+    The search uses it as a prior and as a scale of its steps. It is not part of the released likelihood.
 
     **Privacy.** A function of the public part of the model.
     """
@@ -45,7 +47,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
 
 
 def _draws(public: PublicModel) -> np.ndarray | None:
-    """Draws of the coordinates, shape (m, p); None where the prior has no draws."""
+    """Draw the coordinates from the prior, shape (m, p); None if that is not possible."""
     parts: list[Variable] = []
 
     def keep(phi: Sequence[Variable]) -> Variable:
@@ -58,12 +60,12 @@ def _draws(public: PublicModel) -> np.ndarray | None:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
             return np.stack([drawn() for _ in range(_DRAWS)])
-    except NotImplementedError:  # a distribution without draws
+    except NotImplementedError:  # a distribution that cannot be drawn from
         return None
 
 
 def _with_proper_priors(drawn: Variable) -> Variable:
-    """Normal and log-normal distributions in the place of flat priors."""
+    """Replace flat priors with normal and log-normal distributions."""
     flat: dict[Variable, Variable] = {}
     for variable in ancestors([drawn]):
         op = None if variable.owner is None else variable.owner.op

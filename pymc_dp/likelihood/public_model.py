@@ -1,4 +1,4 @@
-"""The public part of a model: what is left of it when everything that reads a record is left out."""
+"""The public part of a model: the model without everything that reads a record."""
 
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -34,7 +34,7 @@ class FreeVariable(NamedTuple):
     variable : Variable
     transform : Transform or None
     initial : Variable, ndarray, str or None
-        As `pymc.Model.set_initval` takes it.
+        Initial value, as `pymc.Model.set_initval` takes it.
     """
 
     variable: Variable
@@ -43,13 +43,13 @@ class FreeVariable(NamedTuple):
 
 
 class PublicGraphs(NamedTuple):
-    """What a public model is made of, by name.
+    """Graphs of a public model, by name.
 
     Attributes
     ----------
     free : dict of str to FreeVariable
     potentials, deterministics, data, lengths : dict of str to Variable
-        Of dimensions: their lengths.
+        `lengths` has the lengths of dimensions.
     phi : list of Variable
         Parts of the likelihood coordinates.
     """
@@ -63,7 +63,7 @@ class PublicGraphs(NamedTuple):
 
     @property
     def named(self) -> dict[str, Variable]:
-        """All that a model lists by name."""
+        """All variables that a model lists by name."""
         free = {name: one.variable for name, one in self.free.items()}
         return {**self.data, **free, **self.deterministics, **self.potentials}
 
@@ -73,14 +73,14 @@ class PublicGraphs(NamedTuple):
 
     @property
     def outputs(self) -> list[Variable]:
-        """All of them: free variables, their initial values that are graphs, phi, and others."""
+        """All graphs, in order: free variables, those of their initial values, phi, and the others."""
         free = list(self.free.values())
         given = [one.initial for one in free if isinstance(one.initial, Variable)]
         others = [v for group in self._others for v in group.values()]
         return [one.variable for one in free] + given + self.phi + others
 
     def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "PublicGraphs":
-        """Graphs of their own: shared variables are copied, and constants where `own` is true."""
+        """Clone the graphs, with copies of shared variables, and of constants if `own` is true."""
         outputs = self.outputs
         if replaced:
             outputs = clone_replace(outputs, replaced, rebuild_strict=False)
@@ -108,10 +108,10 @@ class Part(NamedTuple):
     Attributes
     ----------
     name : str
-        Of the variable that it is, or its expression in words.
+        Name of a variable, if the part is one; else its expression in words.
     shape : tuple of int
     expression : str
-        In words: as a function of the free variables.
+        The part as a function of the free variables, in words.
     """
 
     name: str
@@ -120,12 +120,12 @@ class Part(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many numbers it has."""
+        """Number of coordinates."""
         return int(np.prod(self.shape, dtype=int))
 
 
 def name_numbers(parts: Sequence[Part]) -> list[str]:
-    """A name for each number of the coordinates: ``beta[0]``."""
+    """Name each number of the coordinates: ``beta[0]``."""
     return [
         part.name + (f"[{', '.join(map(str, index))}]" if index else "")
         for part in parts
@@ -134,7 +134,7 @@ def name_numbers(parts: Sequence[Part]) -> list[str]:
 
 
 class PublicModel:
-    """Graphs of the public part of a model, in which nothing private is.
+    """The public part of a model: graphs that have nothing private in them.
 
     Parameters
     ----------
@@ -145,13 +145,13 @@ class PublicModel:
     parts : list of Part
         The likelihood coordinates.
     bounds : ndarray, shape (2, p)
-        Between which numbers the search takes likelihood coordinates.
+        Limits within which the search keeps the likelihood coordinates.
     support : ndarray, shape (2, p)
-        Between which the prior has them, where they are as they are and have constant bounds.
+        Bounds of the prior, for coordinates that are variables on their original scale with constant bounds.
     near_zero : NearZero
-        What they are of those that records see.
+        The released coordinates as functions of the ones that the search uses.
     longest_step : float
-        Of a search, in units of what one record tells.
+        Longest step of a search, in units in which one record has Fisher information 1.
 
     Raises
     ------
@@ -161,8 +161,8 @@ class PublicModel:
     Notes
     -----
     **Privacy.** Made of the graphs that `records.reader` typed as public, and of public arrays. A public
-    graph can read the shape of a private array: zeros of that shape stand in for it, so that there is no
-    value even where typing is wrong. No row is read.
+    graph can read the shape of a private array. Zeros of that shape replace the array, so that no value is
+    there even if typing is wrong. No row is read.
     """
 
     def __init__(self, records: Records):
@@ -224,16 +224,17 @@ class PublicModel:
         log_likelihood: Callable[[Sequence[Variable]], Variable],
         told: Mapping[str, Told] | None = None,
     ) -> pm.Model:
-        """Make a PyMC model of the public part, with one Potential more.
+        """Make a PyMC model of the public part, with the likelihood as a Potential.
 
         Parameters
         ----------
         log_likelihood : callable
-            From the likelihood coordinates, one graph for each part, to a scalar.
+            Function of the likelihood coordinates, one graph for each part; returns a scalar.
         told : dict of str to Told, optional
-            What it tells of each part: levels of groups are sampled as that makes it easy (`centring_of`).
+            Mode and information of the likelihood for each part. The parametrisation of levels of groups is
+            chosen by them (`centring_of`).
         """
-        # New nodes do not note which lines made them. A model of its own, whatever context is open.
+        # New nodes keep no traceback. The model is independent of any context that is open.
         with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
             graphs = self.graphs.cloned()
             free = {one.variable for one in graphs.free.values()}
@@ -262,12 +263,12 @@ class PublicModel:
 
 
 def read_public(records: Records, twins: Twins | TablesTwins) -> PublicModel:
-    """Read the public part of a model of which a likelihood can be released.
+    """Read the public part of a model, and check that a likelihood of it can be released.
 
     Raises
     ------
     PrivacyError
-        None can.
+        No likelihood can be released.
     """
     part = PublicModel(records)
     check_generative(twins.unlike)
@@ -278,7 +279,7 @@ def read_public(records: Records, twins: Twins | TablesTwins) -> PublicModel:
 
 
 def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable:
-    """Add a Potential to the model of the context; by default with a name that nothing there has.
+    """Add a Potential to the model of the context; by default with a name that is not taken.
 
     Parameters
     ----------
@@ -293,7 +294,7 @@ def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable
 
 
 def _public_data(records: Records, graphs: Sequence[Variable]) -> dict[str, Variable]:
-    """`pymc.Data` that is public and is read by what is public, or was read and taken as public."""
+    """Return public `pymc.Data` that a public graph reads, or that was taken as public when it was read."""
     arrays, read = left_out.arrays_of_records(records), set(ancestors(list(graphs)))
     known = {array.label for table in records.tables for array in table.reading.public_arrays}
     private = set(arrays) | set(arrays.values())
@@ -307,7 +308,7 @@ def _public_data(records: Records, graphs: Sequence[Variable]) -> dict[str, Vari
 def _parts(
     records: Records, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
 ) -> list[Part]:
-    """Names of the likelihood coordinates, their shapes and what they are in words."""
+    """Return the parts of the likelihood coordinates: names, shapes and expressions in words."""
     seen = records.coordinates
     known = {one.variable: name for name, one in free.items()}
     names, expressions = [], []
@@ -327,7 +328,7 @@ def _parts(
 
 
 def _on_its_scale(source: Variable, free: Mapping[str, FreeVariable]) -> Variable:
-    """The likelihood reads the transformed value of a free variable."""
+    """Return the transformed value of a free variable, which the likelihood reads; others unchanged."""
     one = next((one for one in free.values() if one.variable is source), None)
     if one is None or one.transform is None:
         return source

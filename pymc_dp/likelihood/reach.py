@@ -1,4 +1,4 @@
-"""How far a search goes in one step: by the law of outcomes; by direction alone where all are on one side."""
+"""Step lengths of a search: limited by the law of outcomes, and adapted where all records are on one side."""
 
 from collections.abc import Iterable
 
@@ -11,28 +11,28 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.likelihood.mixtures import inverse
 
-#: Longest step, in units of what one record tells.
+#: Longest step, in standard errors of one record.
 LONGEST_STEP = 2.5
-# The same of a mixture. Its likelihood has several modes: a component that a step throws out of all records
-# gets no score that would bring it back, and the rest is then one wide component.
+# The same with a mixture of laws. Its likelihood has several modes: a component that a step moves away from
+# all records has no score that would bring it back, and the rest is then one wide component.
 _OF_MIXTURES = 0.15
-# The same of a truncated law, whose mean and spread are on a ridge: far out a step along it seems short.
+# The same with a truncated law, whose mean and scale are on a ridge: far out, a step along it seems short.
 _OF_TRUNCATED = 0.4
 
-# Where what is believed is uncertain by more than this, in units of what one record tells, a step would go by
-# noise, to where no record tells anything.
+# Steps are shortened where the posterior's standard deviation is larger than this, in standard errors of one
+# record: they would follow the noise, to where no record has information.
 _TRUSTED = 1.0
-# From this part of what all records can pull with they are all on one side: the score then says in which
-# direction the parameters are and not how far, however precise it is.
+# If the sum of scores is more than this part of the largest that records can reach, all records are on one
+# side: it then shows in which direction the parameters are, but not how far away, however precise it is.
 _FROM = 0.5
-# Below this part they are no longer.
+# They are taken to be on one side until the sum is below this part.
 _UNTIL = 0.2
-# The first such step, at least, in prior standard deviations.
+# Lower limit of the first reach, in prior standard deviations.
 _LEAST = 0.25
 
 
 def longest_step(observed: Iterable[Variable]) -> float:
-    """Longest step of a search, for outcomes of these laws: public, as the graph is.
+    """Return the longest step of a search for outcomes of these laws: public, as the graph is.
 
     Parameters
     ----------
@@ -50,30 +50,31 @@ def longest_step(observed: Iterable[Variable]) -> float:
 
 
 def shortened(way: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> np.ndarray:
-    """A way (p,) to what is believed, shorter where that is uncertain.
+    """Shorten a step (p,) to the posterior mean where the posterior is uncertain.
 
     Parameters
     ----------
     way : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
-        Of what is believed.
+        Covariance of the posterior.
     of_one : ndarray, shape (p, p)
-        What one record tells.
+        Information of one record.
 
     Notes
     -----
-    The mean of what is believed and of a normal law around the point (Levenberg 1944, A method for the
-    solution of certain non-linear problems in least squares).
+    The result is the step to the mean of the posterior times a normal density around the point (Levenberg
+    1944, A method for the solution of certain non-linear problems in least squares).
     """
     known = inverse(covariance)
     return np.linalg.solve(known + of_one / _TRUSTED**2, known @ way)
 
 
 class Reach:
-    """Doubles the reach while the direction stays, and halves it when that turns.
+    """Step length while all records are on one side: doubled up to the first turn, halved at each turn.
 
-    Counts in the hundreds whose model starts at one are six prior standard deviations of their logarithm
-    away, in units of which one record tells a twentieth: steps that go by these units would not arrive.
+    Counts in the hundreds, with a model that starts at one, are six prior standard deviations of their
+    logarithm away, and one record determines it to a twentieth of one: steps that are limited in standard
+    errors of one record would not arrive.
     """
 
     def __init__(self) -> None:
@@ -81,17 +82,20 @@ class Reach:
         self._reach, self._direction = 0.0, np.zeros(0)
 
     def step(self, pulling: float, usual: np.ndarray, direction: np.ndarray) -> np.ndarray | None:
-        """Step in place of the usual one, shape (p,); None where that is right, as it is the first time.
+        """Return a step, shape (p,), that replaces the usual one; None if the usual one is right.
 
-        Or where it is longer: in many directions of which some are hardly known the one that scores point to
-        turns often, and the reach is halved each time.
+        It is right if records are not on one side, the first time that they are, or if it is longer. With
+        many directions, of which some are hardly known, the direction of scores turns often, and the reach is
+        halved each time.
 
         Parameters
         ----------
         pulling : float
-            Part of what all records can pull with.
-        usual, direction : ndarray, shape (p,)
-            The usual step, and where the last score points to, in prior standard deviations.
+            Sum of scores, over the largest that records can reach.
+        usual : ndarray, shape (p,)
+            The usual step, in prior standard deviations.
+        direction : ndarray, shape (p,)
+            Direction that the last score points to, in the same units.
         """
         is_far = pulling > (_UNTIL if self._rounds > 1 else _FROM)
         self._rounds = self._rounds + 1 if is_far else 0

@@ -1,4 +1,4 @@
-"""All releases: whether bounds are known, a search for each part of the coordinates, and the last ones."""
+"""All releases of a likelihood: the count of unknown bounds, the searches, and the test of the fit."""
 
 import math
 from collections.abc import Sequence
@@ -18,25 +18,27 @@ from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions
 from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
-# Part of the budget for how many bounds of censoring are unknown, where arrays have them.
+# Share of the budget for the count of unknown bounds of censoring, if bounds are given as arrays.
 _OF_BOUNDS = 0.03
-# They are taken for known where the count of unknown ones is below so many standard deviations of its noise,
+# All bounds are taken to be known if the noisy count of unknown ones is at most
+# ``min(_NOISES * s, _MOST * n) + _NEAR_ZERO * n``, where s is the standard deviation of its noise and n the
+# number of records. This is the number of standard deviations.
 _NOISES = 1.0
-# or below this part of the records if that is less,
+# Fraction of the records in the first term of that limit.
 _MOST = 0.1
-# and this part: outcomes near zero.
+# Fraction of the records in the second term. It allows for outcomes near zero, whose bounds count as unknown.
 _NEAR_ZERO = 0.005
 
 
 def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:
-    """Shares of the budget that are kept for the end, by the method of `Measurements` that spends each.
+    """Return shares of the budget kept for the end, by the method of `Measurements` that spends each.
 
     Parameters
     ----------
     n : float
-        Number of records, or about that: public.
+        Public number of records, exact or approximate.
     mu : float
-        Of the whole budget.
+        Gaussian differential privacy of the whole budget.
     neighboring_relation : {"substitute", "add_remove"}
     """
     shares = {"spread": share_of_fit(n, mu, neighboring_relation)}
@@ -46,14 +48,14 @@ def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, flo
 def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, AccuracyFacts]:
     """Count unknown bounds of censoring, and choose how records are compared.
 
-    In intervals they are compared right in any case, but less is known of them (docs/proofs/twins, section
-    2): that is what is done if in doubt.
+    A comparison in intervals is right whether bounds are known or not, but it has less information
+    (docs/proofs/twins, section 2). It is therefore chosen in case of doubt.
 
     Parameters
     ----------
     measurements : AllSums
     n : float
-        Number of records, or about that.
+        Public number of records, exact or approximate.
     """
     count = measurements.count_unknown_bounds(_OF_BOUNDS)
     unknown = count.number > min(_NOISES * count.noise, _MOST * n) + _NEAR_ZERO * n
@@ -86,17 +88,20 @@ def _said(count: Count, unknown: bool, never: Sequence[str]) -> str:
 
 
 class Public(NamedTuple):
-    """What is known of the likelihood coordinates before anything is asked.
+    """Public facts about the likelihood coordinates, from the model alone.
 
     Attributes
     ----------
     prior : Normal
-        Like theirs.
+        Approximation of their prior.
     start : ndarray, shape (p,)
+        Where the search begins.
     near_zero : NearZero
+        Coordinates of spreads; see there.
     longest : float
-        Of a step: see `Search`.
+        Longest step: see `Search`.
     bounds : ndarray, shape (2, p) or (2, 1)
+        Limits of the coordinates in the search.
     """
 
     prior: Normal
@@ -107,7 +112,7 @@ class Public(NamedTuple):
 
 
 def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> tuple[Found, AccuracyFacts]:
-    """What was found, and what other releases say: all of them, which are paid for."""
+    """Make all releases, which were paid for: the likelihood that was found, and other facts on accuracy."""
     found, settled = [], AccuracyFacts()
     if measurements.doubtful:
         measurements, settled = _settle_bounds(measurements, n)
@@ -119,7 +124,7 @@ def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> t
 
 
 def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Found:
-    """What is found of the coordinates that some observed variables have in them."""
+    """Search for the coordinates that are in some of the observed variables."""
     start, spreads = public.start, public.near_zero.spreads
     seen = SeenCoordinates(measurements.source, public.prior)
     own = NearZero({i: spreads[k] for i, k in enumerate(seen.kept) if k in spreads})
@@ -139,7 +144,7 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
             known = bool(np.all(np.isfinite(found.information)))
         except np.linalg.LinAlgError:  # of released numbers
             known = False
-        if not known:  # no matrix is behind them
+        if not known:  # the released numbers give no usable matrix
             nothing = Message.nothing(len(start))
             point = seen.phi(seen.of(start))
             zero = nothing.information
@@ -148,14 +153,14 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
 
 
 def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero: NearZero) -> Fit:
-    """Release how records are spread at what was found, if a share was kept for that: see `judge_fit`."""
+    """Release counts for the test of the fit, if a share was kept for it: see `judge_fit`."""
     if not isinstance(measurements, Measurements) or "spread" not in measurements.kept:
         return judge_fit(None)
     if not np.any(found.message.information):
         return judge_fit(None)
     try:
         psi, metric, wider, hardly = where_to_look(found.message, found.information, prior)
-    except np.linalg.LinAlgError:  # of released numbers; what was paid is not lost
+    except np.linalg.LinAlgError:  # of released numbers; the likelihood that was paid for is not lost
         return judge_fit(None)
     phi = near_zero.phi(psi)
     metric = metric / near_zero.slopes(phi)

@@ -1,4 +1,4 @@
-"""The report of a released likelihood: what is guaranteed, what was released, the verdict by parameter."""
+"""The report of a released likelihood: its guarantee, what was released, and a verdict on each parameter."""
 
 import json
 import math
@@ -23,7 +23,7 @@ ASSUMPTIONS = (
     words.FLOATING_POINT,
 )
 
-# Of accuracy; no promise depends on it.
+# Conditions under which the result is accurate. The privacy guarantee does not depend on them.
 _RIGHT_IF = (
     "Outcomes have the law that the model gives them, given a record's other columns. No column may be "
     "decided by the outcome of its own row, as the time until the event as an exposure is. By "
@@ -34,25 +34,26 @@ _RIGHT_IF = (
 
 
 def read_guarantee(facts: LikelihoodFacts) -> Guarantee:
-    """What the events of a release cost together.
+    """Compute the joint privacy cost of the events of a release.
 
     Raises
     ------
     ValueError
-        They are no events.
+        The facts hold no valid events.
     """
     events = EventSet.from_json(json.dumps(facts["events"]))
     return compose(events, reference_delta=facts["delta"])
 
 
 def write_report(facts: LikelihoodFacts, released: str) -> str:
-    """Text of the report.
+    """Return the text of the report.
 
     Parameters
     ----------
     facts : dict
+        Facts of the release.
     released : str
-        What was released, in words.
+        Description of what was released.
     """
     unit = facts["unit"]
     known = words.count_in_words(facts["n"], facts.get("tables", ()))
@@ -75,7 +76,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
 
 
 def accuracy_rows(facts: AccuracyFacts) -> list[tuple[str, str]]:
-    """What makes it right, and what other releases say of that: rows of both reports."""
+    """Return rows of both reports on accuracy: its conditions, and what other releases show about them."""
     censoring = [("Censoring", facts["censoring"]["said"])] if "censoring" in facts else []
     fit = [("Fit", facts["fit"]["said"])] if "fit" in facts else []
     return [("Right if", _RIGHT_IF), *censoring, *fit]
@@ -100,13 +101,13 @@ def _of_owner(owner: OwnersGuarantee) -> str:
 
 
 def _of_nothing(verdicts: Collection[Verdict]) -> list[tuple[str, str]]:
-    """What may be the reason where nothing is known of any parameter."""
+    """Return possible reasons, if nothing is known about any parameter."""
     nothing = all(one.get("verdict") == _TELLS_LITTLE and one.get("of_prior") == 1.0 for one in verdicts)
     return [("Why", _WHY_NOTHING)] if nothing else []
 
 
 def _of_names(verdicts: Mapping[str, Verdict], verdict: str, why: str) -> list[tuple[str, str]]:
-    """What is to be said once of all parameters with a verdict."""
+    """Return an explanation of a verdict, once for all parameters that have it."""
     names = [name for name, one in verdicts.items() if one.get("verdict") == verdict]
     return [("Why", why.format(", ".join(names)))] if names else []
 
@@ -123,39 +124,48 @@ def _number(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-# A verdict, and what is said where it is that of all parameters.
+# Verdict on a parameter that has wide intervals because of noise or clipping.
 _TELLS_LITTLE = "says little"
+# Verdict on a parameter that records bound on one side only.
 _ONE_SIDED = "says little: bounded on one side alone"
+# Explanation of that verdict.
 _WHY_ONE_SIDED = (
     "Records say that {} is at least so far from its initial value, and not how much farther: as where all "
     "outcomes are alike, a plane separates them, or noise hides the few that would tell. Beyond, the prior "
     "decides; one that rules out what cannot be is the mend, or more records, or a larger epsilon."
 )
+# Verdict on a parameter whose estimate is far beyond a bound of its prior.
 _BEYOND = "in doubt: beyond its bound"
+# Explanation of that verdict.
 _WHY_BEYOND = (
     "Records are likeliest where {} is beyond a bound of its prior, by more than four standard errors. "
     "Either the prior rules out what they say; or the parameter is periodic, as a phase is, and its other "
     "end is meant: then write it by a sine and a cosine."
 )
+# Explanation where nothing was found about any parameter.
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, noise hides "
     "them, or outcomes are all alike or separated by a covariate. If covariates are far from zero, or "
     "initial values far off, centre them by a public number and give a nearer prior or initial values; "
     "else it takes more records or a larger epsilon."
 )
-# Factors that are larger are not said.
+# Larger factors are reported as "more than" this.
 _MOST_SAID = 100
-# A parameter whose standard deviation is no more times that without privacy is as good.
+# A parameter is usable without reservation if its standard deviation is at most this many times the one
+# without privacy.
 _AS_GOOD = 1.25
-# One whose standard deviation is more than this of the prior's is hardly known.
+# A parameter is hardly known if its standard deviation is more than this fraction of the prior's.
 _LITTLE = 0.7
-# One of which records tell next to nothing: more than this is left of the prior's standard deviation.
+# Records have next to no information about a parameter if its standard deviation is more than this fraction
+# of the prior's.
 _NOTHING = 0.95
-# A direction is that of the coordinates that change by more than this part of the one that changes most.
+# A one-sided direction concerns the coordinates that change along it by more than this fraction of the
+# largest change, in prior standard deviations.
 _ALONG = 0.3
-# Standard errors beyond a bound, from which it is said.
+# An estimate is reported as beyond a bound if it is more than this many standard errors beyond.
 _FAR_BEYOND = 4.0
-# Of all parameters, where many bounds are unknown and outcomes are not compared in intervals.
+# Verdict on all parameters, if bounds of censoring may be unknown and outcomes cannot be compared in
+# intervals.
 _IN_DOUBT = "in doubt: see Censoring"
 
 
@@ -166,24 +176,25 @@ def judge(
     beside: AccuracyFacts | None = None,
     bounds: np.ndarray = UNBOUNDED,
 ) -> dict[str, Verdict]:
-    """What is known of each coordinate.
+    """Judge how well each coordinate is known.
 
     Parameters
     ----------
     found : Found
     prior : Normal
-        What the prior of the coordinates is like.
+        Approximation of the prior of the coordinates.
     labels : list of str
+        Names of the coordinates.
     beside : AccuracyFacts, optional
-        What other releases say.
+        Facts from other releases.
     bounds : ndarray, shape (2, p)
-        Of the prior.
+        Bounds of the prior.
 
     Returns
     -------
     dict
-        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as far as
-        released numbers tell; `of_prior`, over the prior's.
+        By label: `verdict` in words; `wider`, the standard deviation over that without privacy, as estimated
+        from released numbers; `of_prior`, the standard deviation over the prior's.
 
     Notes
     -----
@@ -191,7 +202,8 @@ def judge(
     """
     censoring = (beside or {}).get("censoring")
     private = _deviations(found.message.information + prior.precision)
-    # A slope whose records are clipped more than usual ones seems smaller than it is.
+    # The larger information is used: a slope of records that are clipped more than normal ones seems too
+    # small.
     without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
     mean = inverse(found.message.information + prior.precision) @ (
@@ -223,7 +235,7 @@ def judge(
 
 
 def _deviations(precision: np.ndarray) -> np.ndarray:
-    # In units in which all are alike: parameters may have any scale.
+    # Computed in units in which all diagonal entries are 1: parameters may have any scale.
     unit = 1 / np.sqrt(np.maximum(np.diag(precision), math.ulp(0.0)))
     variances = np.diag(np.linalg.pinv(precision * np.outer(unit, unit), hermitian=True))
     return unit * np.sqrt(np.maximum(variances, math.ulp(0.0)))

@@ -1,4 +1,8 @@
-"""A round: a released score at a point, with draws of its slope, and how far the parameters may be."""
+"""A round: a released score at a point, with draws of its slope, and how far away the parameters may be.
+
+Distances are in standard errors of one record: ``t + d`` is at the distance ``sqrt(d' J d / n)`` from t, with
+the slope J of the score of n records.
+"""
 
 import math
 from collections.abc import Sequence
@@ -10,46 +14,49 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import roots, symmetric
 
-# A prior standard deviation, as a distance: scales and shapes bend over about that.
+# A prior standard deviation is taken to be at least this distance: over about that much the scores of scales
+# and shapes are not linear.
 _PRIOR = 0.6
-# Part of a misfit's size that goes in all directions; and at most of what all records can add.
+# Part of a misfit's total variance that is spread over all directions; and upper limit of its standard
+# deviation there, over the largest sum of scores that the records can reach.
 _SIDEWAYS = 0.3
-# Where records, on average, pull with a part q of their bound, most of them are clipped, and the slope of the
-# score is not that of the way to the parameters: the distance is taken to be at least (q / _PULLED)**2.
+# If the sum of scores is a part q of the largest that the records can reach, most of them are clipped, and
+# the slope at the point is not that between the point and the parameters: these are taken to be at least at
+# the distance (q / _PULLED)**2.
 _PULLED = 0.2
-# No more than this part of the records that tell is taken to pull: the distance is then 19.
+# Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
 _ALL_PULL = 0.95
-# Coordinates of those of a record that take what all records see together for their own: scales.
+# Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
 _TAKERS = 2.0
-# What the groups of a look-up take has this part of its variance in common.
+# What the groups of a look-up absorb has this part of its variance in common.
 _IN_COMMON = 0.5
-#: Power of the distance with which an earlier score loses its worth.
+#: An earlier score's covariance is multiplied by 1 + (distance / `Care.half`)**SHARP.
 SHARP = 4
-#: Where records pull, on average, with more than this part of their bound, most that tell are clipped, and
-#: steps are too short: the search did not arrive.
+#: If the sum of scores is more than this part of the largest that the records can reach, most informative
+#: records are clipped, and steps are too short: the search did not converge.
 AT_REST = 0.12
-# Of one that did not arrive nothing is known within so many prior standard deviations.
+# Standard deviation, over the prior's, of a coordinate for which the search did not converge.
 _NOWHERE = 30.0
 
 
 class Care(NamedTuple):
-    """How much is made of what cannot be known from the releases.
+    """How much allowance is made for errors that the releases do not show.
 
     Attributes
     ----------
     misfit : float
         Relative change of a score's slope over a distance of 1.
     bounded : float
-        How soon that no longer grows, far away.
+        How soon this change stops growing with the squared distance; with 0 it never does.
     half : float
-        Distance from which an earlier score counts half.
+        Distance at which an earlier score counts half.
     regular : float
-        Slopes are expected to be far from singular: their prior density is this power of the determinant.
+        Power of a slope's determinant in its prior density: nearly singular slopes are unlikely.
     pulled : float
-        1 where the size of a score counts as a distance (see `Round.pulled`), 0 where it does not: on the way
-        it would only slow the walk.
+        1 if the size of a score is evidence of distance (see `Round.pulled`), 0 if not: during the search it
+        would only slow it down.
     taken : float
-        Part of the squares of what is not known that a scale may take for its own.
+        Part of the squares of unknown deviations that a scale may absorb.
     """
 
     misfit: float
@@ -60,17 +67,19 @@ class Care(NamedTuple):
     taken: float
 
 
-#: On the way, standing still is worse than going too far; and if earlier scores did not count there, a step
-#: would have the noise of one round alone. Then that of the result; and that beside groups, of which what is
-#: not known is the sum of many squares: a scale would take it for its own.
+#: During the search: standing still is worse than going too far, and if earlier scores did not count, a step
+#: would have the noise of one round alone.
 WALK = Care(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
+#: For the result.
 RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
+#: For the result if there are groups: what is unknown of these is a sum of many squares, which a scale would
+#: absorb.
 OF_GROUPS = Care(0.4, 0.0, 0.7, 0.0, 1.0, 0.35)
 
 
 @dataclass(eq=False)
 class Round:
-    """A released score at a point, and what its slope may be.
+    """A released score at a point t, and beliefs about its slope J, minus its derivative by the parameters.
 
     Attributes
     ----------
@@ -81,28 +90,31 @@ class Round:
     score : ndarray, shape (p,)
         Noisy ``A s(t)``.
     noise : float
-        Its standard deviation, but for what groups' sum has less: its covariance is a square of it times
-        `spread`, shape (p, p).
+        Standard deviation of its noise, but for the sum of all groups, which has less: the covariance is
+        ``noise**2 * spread``.
+    spread : ndarray, shape (p, p)
     bound : float
-        Of what one record adds to it.
+        Clipping bound of what one record adds to the score.
     slopes : ndarray, shape (m, p, p)
-        Draws of ``A J A'``, for minus the slope J of the score.
+        Draws of ``A J A'``.
     volumes : ndarray, shape (m,)
-        Logarithms of the determinants of these draws, as far as they differ in more than what groups have in
+        Logarithms of the determinants of these draws, before they were multiplied by what groups have in
         common.
     touched : ndarray, shape (p,)
-        Records that each coordinate of the metric touches, times the efficiency of the clip: what the
-        diagonal of ``A J A'`` is about. Distances are in units of what one record tells.
+        Number of records that each coordinate of the metric touches, times the efficiency of the clipping:
+        about the diagonal of ``A J A'``.
     prior : ndarray, shape (p,)
         Prior variances of the coordinates of the metric.
     weights : ndarray, shape (m,)
-        Posterior ones of the draws.
-    records, telling : float
-        Their number, or about that: public; and of those that tell nearly all.
+        Posterior weights of the draws.
+    records : float
+        Number of records, at least approximately: public.
+    telling : float
+        Largest sum of scores that the records can reach, over `bound`, as far as it was seen (`full_pulls`).
     hidden : ndarray of bool, shape (p,)
-        Coordinates of the metric of which no count shows how many records they touch.
+        Coordinates of the metric for which no count shows how many records they touch.
     distance : float
-        From here to the parameters, in units of what one record tells.
+        Distance to the parameters, as `misfit` found it.
     """
 
     point: np.ndarray
@@ -126,7 +138,7 @@ class Round:
 
     @cached_property
     def back(self) -> np.ndarray:
-        """Inverse of the metric."""
+        """Inverse of the metric, shape (p, p)."""
         return np.linalg.inv(self.metric)
 
     @cached_property
@@ -135,10 +147,10 @@ class Round:
         return roots(self.slopes)
 
     def no_steeper_than(self, last: "Round") -> np.ndarray:
-        """Draws of the slope, in no direction steeper than a draw of the last one's.
+        """Return draws of the slope, in no direction steeper than a draw of the last one.
 
-        Shape (m, p, p). Where the last is steeper they stay: scales may have changed, which divide scores
-        here.
+        Shape (m, p, p). Where the last slope is steeper they are not changed: scores are divided by scales,
+        which may have changed.
         """
         if self._bounded[0] is not last:
             change = self.metric @ np.linalg.inv(last.metric)
@@ -152,15 +164,16 @@ class Round:
 
     @property
     def mean(self) -> np.ndarray:
-        """Expected J, shape (p, p)."""
+        """Expected slope J, shape (p, p)."""
         slopes = np.einsum("k,kij->ij", self.weights, self.slopes)
         return symmetric(self.back @ slopes @ self.back.T)
 
     def squares(self, spread: np.ndarray) -> np.ndarray:
-        """Squared distances that the records of each coordinate see, for each draw: shape (m, p).
+        """Return squared distances to parameters, by draw and coordinate of the metric: shape (m, p).
 
-        Of parameters that are spread like this around the point, in the metric: what all records see
-        together; of a coordinate that few touch what these see; and its prior's.
+        The parameters' second moment around the point, in the metric, is `spread`. Each is the largest of
+        three: the mean over all records; the mean over those that touch the coordinate; and the distance by
+        the coordinate's prior.
         """
         whole = np.maximum(np.einsum("kij,ji->k", self.slopes, spread) / self.touched.max(), 0.0)
         own = np.einsum("kii,ii->ki", self.slopes, spread) / self.touched
@@ -168,41 +181,41 @@ class Round:
 
     @property
     def _pull(self) -> float:
-        """Size of the score, of which noise is not a part."""
+        """Norm of the score, without what its noise adds on average."""
         square = float(self.score @ np.linalg.solve(self.spread, self.score))
         return math.sqrt(max(square - self.noise**2 * self.score.size, 0.0))
 
     @property
     def pulling(self) -> float:
-        """The size of the score over what all records could pull with."""
+        """Norm of the score, over the largest that the records can reach."""
         return self._pull / (self.bound * self.records)
 
     @property
     def is_far(self) -> bool:
-        """Whether records pull by more than noise would show: a result from here would say nothing."""
+        """Whether the norm is beyond `AT_REST` by more than noise explains: a result would say nothing."""
         noise = 2 * math.sqrt(2 * self.score.size) * self.noise**2
         return self._pull**2 > (AT_REST * self.bound * self.records) ** 2 + noise
 
     @property
     def pulled(self) -> float:
-        """Distance that this shows."""
+        """Distance that the norm of the score implies."""
         return (self.pulling / _PULLED) ** 2
 
     @property
     def saturated(self) -> float:
-        """How much of what those that tell could pull with is used, or may be, over what is left of it.
+        """Part of the largest possible sum of scores that is reached, or may be with noise, over the rest.
 
-        With all of it the parameters may be anywhere: a count that noise does not tell from zero.
+        Where all of it is reached the parameters may be anywhere, as with a count that noise does not
+        distinguish from zero.
         """
         part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
         return part / (1 - part)
 
     def adrift(self) -> np.ndarray:
-        """Covariance (p, p) of coordinates of which nothing is known: their records still pull.
+        """Return the covariance (p, p) of hidden coordinates for which the search did not converge.
 
-        It is not known how many touch a hidden one; but a record adds at most the square of its bound to a
-        slope, so that there are as many, at least, as that says. Of the score one standard deviation is taken
-        for noise.
+        How many records touch a hidden coordinate is not known. But a record adds at most the square of its
+        bound to a slope, which gives a lower limit. One standard deviation of the score counts as noise.
         """
         least = np.maximum(np.einsum("k,kii->i", self.weights, self.slopes), 1e-300) / self.bound**2
         pull = np.maximum(np.abs(self.score) - self.noise, 0.0) / (self.bound * least)
@@ -211,15 +224,15 @@ class Round:
         return rows.T @ rows
 
     def taken(self, spread: np.ndarray, care: Care) -> np.ndarray:
-        """How much of each coordinate's score, shape (p,), may be of other coordinates that are not known.
+        """Return how much of each coordinate's score, shape (p,), may be due to errors in other coordinates.
 
-        A scale takes for noise what unknown levels add to squares. Of many coordinates few take anything, and
-        it is not known which. A group's coordinate takes what its own records see.
+        A scale takes for noise what unknown levels add to squared residuals. Of many coordinates few absorb
+        anything, and it is not known which. A group's coordinate absorbs what its own records see.
 
         Parameters
         ----------
         spread : ndarray, shape (p, p)
-            Of the parameters around the point, in the metric.
+            Second moment of the parameters around the point, in the metric.
         care : Care
         """
         part = self.touched / self.touched.max()
@@ -230,19 +243,19 @@ class Round:
     def taken_for_other(
         self, mean: np.ndarray, covariance: np.ndarray, care: Care, lookups: Sequence[np.ndarray]
     ) -> np.ndarray:
-        """Root R, shape (p, p), of ``R R'``: how far coordinates are off because of what they take, `taken`.
+        """Return a root R, shape (p, p), of the covariance ``R R'`` of errors by absorption (see `taken`).
 
-        Every round is off by the same, so that more rounds do not make it smaller. All groups of a look-up
-        are off by the same as well: what they differ by is not.
+        The error is the same in every round, so that more rounds do not reduce it. It is the same for all
+        groups of a look-up as well: differences between groups do not have it.
 
         Parameters
         ----------
         mean : ndarray, shape (p,)
         covariance : ndarray, shape (p, p)
-            What is believed of the parameters.
+            Posterior of the parameters.
         care : Care
         lookups : sequence of ndarray of int, shape (G, q)
-            Coordinates of the metric, of each group.
+            Coordinates of the metric that belong to each group.
         """
         away = self.back.T @ (mean - self.point)
         taken = self.taken(np.outer(away, away) + self.back.T @ covariance @ self.back, care)
@@ -254,14 +267,16 @@ class Round:
         return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
 
     def length(self, spread: np.ndarray) -> float:
-        """Distance of parameters that are spread like this, a matrix in coordinates, around the point."""
+        """Return the distance to parameters with this second moment (p, p) around the point."""
         squares = self.squares(self.back.T @ spread @ self.back)
         return math.sqrt(float(self.weights @ squares.max(1)))
 
     def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
-        """Covariance in the metric of what the score differs by from a linear one, for parameters like these.
+        """Return the covariance, in the metric, of the score's deviation from a linear function.
 
-        Relatively, each coordinate's goes by the distance that the records which touch it see.
+        The parameters have the posterior with this mean and covariance. Relative to the change of the score,
+        each coordinate's deviation grows with the distance that the records which touch it see. The distance
+        is kept as `distance`.
         """
         away = self.back.T @ (mean - self.point)
         spread = np.outer(away, away) + self.back.T @ covariance @ self.back
@@ -279,16 +294,17 @@ class Round:
 
 
 def _no_steeper(slopes: np.ndarray, last: np.ndarray) -> np.ndarray:
-    """Draws of an earlier slope, in no direction steeper than a draw of the last one.
+    """Limit draws of an earlier slope: in no direction steeper than a draw of the last one.
 
-    What noise hides of a slope is positive in all draws: where records say nearly nothing of a direction,
-    early rounds would each say the same that is not so. Later metrics see such directions better.
+    What is drawn of a slope that noise hides is always positive. In a direction in which records have nearly
+    no information, every early round would thus claim the same information, wrongly. Later metrics resolve
+    such directions better.
 
     Parameters
     ----------
     slopes : ndarray, shape (m, p, p)
     last : ndarray, shape (k, p, p)
-        Roots of draws of the last slope, in the metric of these.
+        Roots of draws of the last slope, in the metric of `slopes`.
     """
     root = last[np.arange(len(slopes)) % len(last)]
     back = np.linalg.inv(root)

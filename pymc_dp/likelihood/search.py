@@ -1,4 +1,4 @@
-"""The loop: from a public start to the parameters, and what all releases say of them."""
+"""The search: releases scores from a public start towards the parameters, and combines all of them."""
 
 import math
 from dataclasses import replace
@@ -29,51 +29,54 @@ from pymc_dp.likelihood.rounds import Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 
-# The way ends after a step, and with an uncertainty, which are shorter than twice this, and this.
+# Distances here are in standard errors of one record (`rounds.py`). The search ends when twice this exceeds
+# the last step, and this exceeds the distance to the parameters that the posterior leads to expect.
 _NEAR = 0.05
-_FAR = 1.2  # after a step that is longer, scales are counted again
-# After a step that is longer than this, units that clips take more of are not taken to tell more.
+# After a step longer than this, sizes of scores are counted anew, for a first metric at the new point.
+_RESTART_STEP = 1.2
+# A metric allows for `more_than_usual` only after a step shorter than this.
 _CLOSE = 0.3
-# Sizes are counted once more after a way of so much;
-_SINCE = 0.05
-# what is believed of the slope is scaled where they differ by this factor.
-_MUCH = 1.4
-# Without noise bounds are given up where the way that is left is shorter.
+# Sizes are counted once more when the point has moved by this since the last count.
+_RECOUNT_DISTANCE = 0.05
+# The slope is then rescaled if counts and slope differ by more than this factor.
+_RESCALING_FACTOR = 1.4
+# Without noise, clipping stops once the parameters are expected to be nearer than this.
 _ARRIVING = 0.5
-# Scores that are computed of a round's records and twins, at all points: on the way, and at the end.
+# Scores computed in a round, over records, twins and points: during the search, and in the last round.
 _SCORES = 1_000_000, 4_000_000
-# Units that a coordinate touches stand out beyond so many standard deviations of a count's noise.
+# The number of units that touch a coordinate which counts do not show is taken to be at most this times the
+# standard deviation of a count's noise.
 _HIDDEN = 4.0
-# Least variance of a score over its slope.
+# Lower limit of the ratio of a score's variance to its slope.
 _LEAST_SHARE = 0.05
-# Spent of what there is: the rest is for rounding.
-_ALL = 1 - 1e-9
+# Part of the remaining budget that the last round spends: the rest covers rounding.
+_SPENDABLE = 1 - 1e-9
 
 
 class Search:
-    """Finds what the data say of the likelihood coordinates, as they are released.
+    """Search for the parameters in the likelihood coordinates, by noisy releases of score and slope.
 
     Parameters
     ----------
     measurements : NoisySums
     n : float
-        Number of records, or about that: public.
+        Number of records, at least approximately: public.
     mu : float
-        Of the whole budget; inf for no noise.
+        Privacy parameter of the whole budget (GDP); inf for no noise.
     prior : Normal
-        What the prior of the coordinates is like.
+        Approximate prior of the released coordinates.
     near_zero : NearZero, optional
-        What these are of those of `measurements`.
+        Map between the released coordinates and those of `measurements`, which are searched.
     longest : float
-        Longest step, in units of what one record tells.
+        Longest step, in standard errors of one record.
     bounds : ndarray, shape (2, p)
-        Between which numbers the coordinates of `measurements` may be.
+        Lower and upper bounds of the coordinates of `measurements`.
     pinned : Pinned, optional
-        Means of them that are held.
+        Means of these coordinates that are held fixed.
 
     Notes
     -----
-    **Privacy.** All decisions are functions of what was released and of public numbers.
+    **Privacy.** Every decision is a function of released and of public numbers.
     """
 
     def __init__(
@@ -88,7 +91,7 @@ class Search:
         pinned: Pinned | None = None,
     ):
         self._measure, self._n, self._mu, self._longest = measurements, float(n), float(mu), longest
-        # The search is in units of the prior's standard deviations: parameters may have any scale.
+        # Coordinates are divided by their prior standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
         self._bounds = bounds / self._unit
@@ -102,12 +105,12 @@ class Search:
         self._moved, self._more, self._taken = 0.0, 1.0, 1.0
 
     def __call__(self, start: np.ndarray) -> Found:
-        """Make all releases.
+        """Make all releases, and return what they show.
 
         Parameters
         ----------
         start : ndarray, shape (p,)
-            Public.
+            Start of the search: public.
         """
         walked = self._near_zero.phi(np.asarray(start, dtype=float) / self._unit)
         self._point = np.clip(walked, *self._bounds)
@@ -117,15 +120,15 @@ class Search:
         while not shares.is_last(share, self._measure.left):
             self._round(share)
             self._step = self._move()
-            if self._step > _FAR and shares.is_left_after(self._sizes_share, self._measure.left):
+            if self._step > _RESTART_STEP and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
             after = shares.of_next_round(share, self._step, self._longest)
-            share = self._measure.left if self._way < _NEAR else after  # near: the last round follows
+            share = self._measure.left if self._way < _NEAR else after  # near: the next round is the last
             share = shares.of_far_round(share, self._measure.left, self.rounds[-1].is_far)
             self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.wide = math.isinf(self._mu)
-        self._round(_ALL * self._measure.left, last=True)
+        self._round(_SPENDABLE * self._measure.left, last=True)
         (message, way), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         if not self._learnt.wide:
@@ -138,24 +141,23 @@ class Search:
 
     @property
     def rounds(self) -> list[Round]:
-        """Made so far."""
+        """Rounds made so far."""
         return self._learnt.rounds
 
     @property
     def _sizes_share(self) -> float:
         return shares.of_sizes(self._mu, self._n, self._measure.source.touched)
 
-    # the metric
-
     @property
     def _touches(self) -> float:
-        """Coordinates of a record, on average."""
+        """Average number of coordinates that a record touches."""
         return float(self._touched.sum() / self._n) if self.shares else float(self._measure.source.touched)
 
     def _count(self, share: float) -> Counted:
-        """Sizes of scores at the point, and the units that each coordinate touches.
+        """Count the sizes of scores at the point, and the units that each coordinate touches.
 
-        What does not stand out is taken to be like others, of as many units as noise can hide.
+        A coordinate whose count is lost in noise is given the median information per unit of the others,
+        times the number of units that the noise can hide.
         """
         scales = self._measure.scales(self._unit * self._point, number_of_twins(self._n), share)
         self.shares.append(share)
@@ -167,7 +169,7 @@ class Search:
         return Counted(found, touched, seen.error * self._unit**2, scales.noise)
 
     def _scale(self) -> None:
-        """Count the sizes of scores at the point: a first metric there."""
+        """Count the sizes of scores at the point, and start beliefs about slope and metric from them."""
         share: float | None = self._sizes_share
         while share is not None:
             counted = self._count(share)
@@ -181,17 +183,17 @@ class Search:
     def _count_again(self, share: float) -> None:
         """Count sizes once more, beside a round of this share, if the point has moved.
 
-        What was known of the slope is scaled by them: a slope that is smaller than they say is that of
-        clipped records, and not of records that tell less.
+        If they differ from the information that is believed, the slope is rescaled: a slope that is smaller
+        than the counts is due to clipping, not to records with less information.
         """
         part = shares.of_sizes_beside(self._sizes_share, share)
-        if self._sizes.since < _SINCE or part is None:
+        if self._sizes.since < _RECOUNT_DISTANCE or part is None:
             return
         counted = self._count(part)
         self._sizes = Sizes(counted)
         self._slopes.count_again(counted)
         factor, error = self._sizes.factor(self._information)
-        if abs(math.log(factor)) > max(math.log(_MUCH), error):
+        if abs(math.log(factor)) > max(math.log(_RESCALING_FACTOR), error):
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
             self._slopes.scale(factor)
@@ -201,9 +203,10 @@ class Search:
         return self._places.metric(about, self._learnt.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
-        """Expected J over what the clip leaves, where a metric may go by it.
+        """Return the information for a metric: the expected slope over the part of it that clipping leaves.
 
-        Beside the blocks of a look-up, the mean of few draws is mostly their own noise.
+        Entries between a look-up's blocks and other coordinates are shrunk: the mean of few draws of the
+        slope consists mostly of the noise of drawing there.
         """
         last = self.rounds[-1]
         mean = np.einsum("k,kij->ij", last.weights, last.slopes)
@@ -215,22 +218,20 @@ class Search:
         found = symmetric(back @ mean @ back.T) / left.slope
         return found + np.diag(np.maximum(self._slopes.least - np.diag(found), 0.0))
 
-    # rounds
-
     @property
     def _longer(self) -> float:
-        """A unit's score, with what it says of all groups, over the score alone: squared."""
+        """Squared norm of a unit's score with the weighted sum of groups, over that of the score alone."""
         return 1 + self._places.overall.size / self._touches
 
     def _round(self, share: float, last: bool = False) -> None:
-        """Release a score with its slope, and learn from them."""
+        """Release a score with its slope, and update beliefs with them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         held = self._pinned.information(self._information)
         says = self._pinned.score(self._information, self._point)
         way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
         best = wide_bounds(size) if self._learnt.wide else best
-        self._taken = self._n * best.variance  # of each record's 1, by noise and clips
+        self._taken = self._n * best.variance  # variance with noise and clipping, over that without
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
         twins = number_of_twins(self._n, last, self._learnt.wide)
@@ -269,7 +270,7 @@ class Search:
         self._about = self._shrunk(left) + self._pinned.information(self._information) - held
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
-        """The point, shape (1, p), or points around it where parameters may be, (q, p)."""
+        """Return the point, shape (1, p), or points spread around it like the parameters, shape (q, p)."""
         if not self.rounds:
             return self._point[None]
         spread, number = self.rounds[-1].length(self._learnt.around), _SCORES[last] / (self._n * (twins + 1))
@@ -277,7 +278,7 @@ class Search:
         return np.clip(self._point + steps, *self._bounds)
 
     def _move(self) -> float:
-        """Go to what is believed, not too far; the length of the step before it was shortened."""
+        """Move towards the posterior mean; return the length of the step before `longest` limits it."""
         one, way = self.rounds[-1], self._learnt.mean - self._point
         step = self._near_zero.step(shortened(way, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
@@ -294,11 +295,11 @@ class Search:
 
     @property
     def _way(self) -> float:
-        """How far the parameters may be from the point: from what is believed, or half the last step."""
+        """Expected distance to the parameters: by the posterior, but at least half of the last step."""
         return max(self._step / 2, self.rounds[-1].length(self._learnt.covariance))
 
     @property
     def _share(self) -> float:
-        """Of the score's variance over its slope: of both the trace was released, and it is at most 1."""
+        """Ratio of the score's variance to its slope: the released traces', limited to at most 1."""
         slope = max(float(np.trace(self._seen.slope)), 1e-300)
         return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))

@@ -1,11 +1,12 @@
-"""The part of the likelihood coordinates that records see: a search knows of no other.
+"""The part of the likelihood coordinates that records see, to which a search is restricted.
 
-Of ``a[school] + b[year]`` no record tells a number that is added to all of a and taken from all of b. Noise
-would: a slope that is zero in a direction has to be positive to be believed, and each round would say with it
-that the parameters are where it was. So nothing is said of such a direction. Where it has a coordinate that
-is of no look-up (an intercept), that one is left out. Of two look-ups no group is: what records tell of one
-that is left out, a reference level, would be the little that is left of sums over all others, each behind its
-noise. There the mean of the smaller look-up is held where it is.
+In ``a[school] + b[year]`` records have no information about a number that is added to all of a and taken from
+all of b. With noise they would seem to have some: a believed slope is positive even where the true one is
+zero, so that each round would claim that the parameters are where its point is, along this direction. So
+nothing is claimed about such a direction. If it contains a coordinate that is of no look-up (an intercept),
+that one is left out. If it consists of two look-ups, no group is left out as a reference level: the
+information about it would be the small rest of sums over all other groups, each with its noise. Instead the
+mean of the smaller look-up is held at that of the prior.
 """
 
 from collections.abc import Sequence
@@ -20,16 +21,16 @@ from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
 from pymc_dp.likelihood.points import UNBOUNDED
 
-# Entries of a direction below this part of its largest are rounding.
+# Entries of a direction below this part of its largest entry are rounding errors.
 _ROUNDING = 1e-6
-# A prior variance below this part of the largest is that of a constant.
+# A coordinate with a prior variance below this part of the largest is a constant.
 _CONSTANT = 1e-12
 
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
-    """Directions, shape (p, k), that no record can see.
+    """Return directions, the columns of a matrix (p, k), that no record can see.
 
-    Along them all coordinates that one look-up chooses from change alike, and each sum stays what it is.
+    Along them all coordinates of a look-up change by the same number, and each sum stays what it is.
 
     Parameters
     ----------
@@ -59,13 +60,14 @@ def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.nd
 
 
 class Pinned(NamedTuple):
-    """Means of look-ups, of which no record tells: held where they are, as if public records had said so.
+    """Means of look-ups that no record sees, held fixed as if public records had measured them.
 
     Attributes
     ----------
     rows : ndarray, shape (k, p)
-        Each a mean of coordinates.
+        Weights of the coordinates in each mean.
     values : ndarray, shape (k,)
+        Values of the means.
     """
 
     rows: np.ndarray
@@ -73,28 +75,29 @@ class Pinned(NamedTuple):
 
     @classmethod
     def none(cls, size: int) -> "Pinned":
-        """Nothing is held."""
+        """Return one that holds nothing."""
         return cls(np.zeros((0, size)), np.zeros(0))
 
     def in_units(self, unit: np.ndarray) -> "Pinned":
-        """The same of the coordinates over these numbers, shape (p,)."""
+        """Return the same for coordinates that are divided by these numbers, shape (p,)."""
         return self._replace(rows=self.rows * unit)
 
     def information(self, records: np.ndarray) -> np.ndarray:
-        """Of the public records, shape (p, p): as much of each mean as records tell of its groups together.
+        """Return the information of the public records, shape (p, p).
 
-        How many there are does not change the result, since no other record speaks of these means. With about
-        as many as there are real ones, each group keeps a row of its own in the metric.
+        About each mean it is as much as the real records have about its groups together. The amount does not
+        change the result, since no other record sees these means. With about as much as real records have,
+        each group keeps a row of its own in the metric.
 
         Parameters
         ----------
         records : ndarray, shape (p, p)
-            What records tell.
+            Information of the real records.
         """
         return self.rows.T @ (self._told(records)[:, None] * self.rows)
 
     def score(self, records: np.ndarray, point: np.ndarray) -> np.ndarray:
-        """What they say at a point, shape (p,)."""
+        """Return the score of the public records at a point, shape (p,)."""
         return self.rows.T @ (self._told(records) * (self.values - self.rows @ point))
 
     def _told(self, records: np.ndarray) -> np.ndarray:
@@ -102,26 +105,29 @@ class Pinned(NamedTuple):
 
 
 class SeenCoordinates:
-    """Coordinates psi that tell all that records see of phi.
+    """Coordinates psi, functions of phi that determine all that records see of it.
 
-    ``psi = T (phi[kept] + others phi[left]) + V g``, where T takes so much away along each column of V, which
-    no record sees, that the means that `pinned` holds are g.
+    ``psi = T (phi[kept] + others phi[left]) + V g``. No record sees changes along columns of V. T subtracts
+    multiples of them until the means that `pinned` holds are zero, and ``V g`` gives these their values g.
 
     Parameters
     ----------
     shapes : Shapes
     prior : Normal
-        Of phi.
+        Prior of phi.
 
     Attributes
     ----------
-    kept, left : ndarray of int, shapes (r,) and (k,)
-        Of phi. Left are constants before coordinates of their own, and these before groups.
+    kept : ndarray of int, shape (r,)
+        Coordinates of phi that are kept.
+    left : ndarray of int, shape (k,)
+        Coordinates of phi that are left out: constants before others, and those of no look-up before groups.
     others : ndarray, shape (r, k)
+        What is added to the kept coordinates, for each that is left out.
     pinned : Pinned
         Means that are held.
     size, touched, rank, lookups, sums
-        As of `Shapes`, of psi; in sums -1 for what was left.
+        As of `Shapes`, for psi; in `sums`, -1 stands for a coordinate that was left out.
     """
 
     def __init__(self, shapes: Shapes, prior: Normal):
@@ -131,7 +137,7 @@ class SeenCoordinates:
         groups, arrays = np.zeros(size), [p for one in shapes.sums for _, p in one if len(p) > 1]
         for places in arrays:
             groups[places] = np.maximum(groups[places], len(places))
-        # The slope of the largest look-up has a block for each group: a mean over all would be in none.
+        # No mean of the largest look-up is held: the slope has a block for each group, and none for all.
         first = max(shapes.lookups, key=np.size, default=np.zeros(0, dtype=int)).ravel()
         groups[first] = size + 1
         order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
@@ -170,44 +176,44 @@ class SeenCoordinates:
         ]
 
     def within(self, bounds: np.ndarray) -> np.ndarray:
-        """Bounds of psi, shape (2, r), where those of phi are these, (2, p): a sum with others has none."""
+        """Return bounds of psi (2, r), given those of phi (2, p); a sum of several coordinates has none."""
         alone = ~np.hstack([self.others, self._along]).any(axis=1)
         return np.where(alone, bounds[:, self.kept], UNBOUNDED)
 
     def of(self, phi: np.ndarray) -> np.ndarray:
-        """Psi, shape (..., r), of phi, shape (..., p)."""
+        """Return psi, shape (..., r), of phi, shape (..., p)."""
         return phi @ self._change.T + self._along @ self.pinned.values
 
     def phi(self, psi: np.ndarray) -> np.ndarray:
-        """A phi, shape (..., p), of which this is psi."""
+        """Return a phi, shape (..., p), that psi belongs to."""
         phi = np.zeros((*psi.shape[:-1], self._size))
         phi[..., self.kept] = psi
         return phi
 
     def prior(self, prior: Normal) -> Normal:
-        """That of psi."""
+        """Return the prior of psi, given that of phi."""
         if not len(self.left) and not len(self.pinned.values):
             return prior
         whole = inverse(prior.precision)
         covariance = self._change @ whole @ self._change.T
-        # Of what is held a prior may say anything.
+        # Held means may have any prior variance; they keep their own.
         held = self.pinned.rows @ self._kept_change @ whole @ self._kept_change.T @ self.pinned.rows.T
         covariance += self._along @ np.diag(np.diag(held)) @ self._along.T
         draws = None if prior.draws is None else self.of(prior.draws)
         return Normal(inverse(covariance), self.of(prior.mean), draws)
 
     def matrix(self, information: np.ndarray) -> np.ndarray:
-        """Of phi, shape (p, p), where psi has this information, shape (r, r)."""
+        """Return the information about phi, shape (p, p), given that about psi, shape (r, r)."""
         return self._change.T @ information @ self._change
 
     def message(self, message: Message) -> Message:
-        """Of phi."""
+        """Return the likelihood of phi, given that of psi."""
         vector = message.vector - message.information @ (self._along @ self.pinned.values)
         return Message(self.matrix(message.information), self._change.T @ vector)
 
     @property
     def _kept_change(self) -> np.ndarray:
-        """D, shape (r, p), of the coordinates of which none is left out."""
+        """D, shape (r, p): ``D phi`` is ``phi[kept] + others phi[left]``."""
         change = np.zeros((self.size, self._size))
         change[np.arange(self.size), self.kept] = 1.0
         change[:, self.left] = self.others
@@ -221,17 +227,17 @@ class SeenCoordinates:
 
 
 class SumsOfSeen:
-    """Noisy sums of what records see: `NoisySums`.
+    """Noisy sums in the coordinates that records see: `NoisySums`.
 
     Parameters
     ----------
     measurements : NoisySums
-        Of all coordinates.
+        Noisy sums in all coordinates.
     source : SeenCoordinates
 
     Notes
     -----
-    **Privacy.** Asks for the sums of a metric that has nothing of some coordinates.
+    **Privacy.** Asks for sums in a metric that is zero for the coordinates that are left out.
     """
 
     def __init__(self, measurements: NoisySums, source: SeenCoordinates):

@@ -1,9 +1,9 @@
-"""How much of the budget each search has, and in it each count of sizes and each round.
+"""Shares of the budget: of each search, and within a search of each count of score sizes and each round.
 
-A record's scores of two observed variables that have no coordinate in common are at right angles. In one
-search the bound C of a record would be divided between them, as if both could point in one direction: noise
-of T variables would be T times as large for each. With a portion of the budget each it is sqrt(T) times as
-large.
+Observed variables that have no coordinate in common have orthogonal scores. A single search would
+nevertheless divide a record's clipping bound C between the scores of T such variables, so that the noise of
+each would be T times as large relative to its scores. With a search for each, and a portion of the budget
+for each search, it is only sqrt(T) times as large.
 """
 
 import numpy as np
@@ -12,102 +12,131 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums
 from pymc_dp.likelihood.octaves import Scales
 
-# Sizes are counted with so much that the counts of all records stand out: noise of a count over the number of
-# records,
+# The first count of score sizes gets a share at which the noise of a count has this standard deviation,
+# relative to the number of records: counts of all records then stand out of it.
 _COUNT_NOISE = 0.05
-# at least
+# Least share of the budget for a count of score sizes.
 _LEAST_SIZES = 0.002
-# and at most so much of the budget.
+# Largest share of the budget for a count of score sizes.
 _MOST_SIZES = 0.06
-# Where some coordinate does not stand out, they are counted again with so much more.
-_MORE = 3.0
-# They are counted once more, later, with this part of the first count's share,
-_ROUGHLY = 0.25
-# beside a round of whose share that is at most this part.
-_BESIDE = 0.125
-# A count is left out where less than that would be left.
-_LATE = 0.62
-# An early round has so much that its step is known to this distance, in units of what one record tells,
+# If the count of some coordinate does not stand out of the noise, sizes are counted again with this many
+# times the share.
+_RECOUNT_FACTOR = 3.0
+# A later count, beside a round, gets this fraction of the first count's share.
+_LATER_COUNT = 0.25
+# A later count is made only if its share is at most this fraction of the share of the round that follows.
+_MOST_OF_ROUND = 0.125
+# A count with the full share is repeated only if more than this share of the budget remains after it.
+_LEFT_FOR_ROUNDS = 0.62
+# The first round gets a share at which its step has about this error, as a distance: in units in which one
+# record has Fisher information 1.
 _STEP_NOISE = 0.4
-# at least
+# Least share of the budget for the first round.
 _LEAST_EARLY = 0.004
-# and at most so much of the budget.
+# Largest share of the budget for the first round.
 _MOST_EARLY = 0.06
-# After a step that was shorter than this
+# Length below which a step is short, in units in which one record has Fisher information 1.
 _SHORT = 0.5
-# the next round has so many times the last one's share,
-_GROWTH = 2.0
-# and else so many times.
-_AGAIN = 1.15
-# The last round is that which would have more than this part of what is left.
+# After a short step the next round has this many times the share of the last one.
+_GROWTH_AFTER_SHORT = 2.0
+# After a longer step the next round has this many times the share of the last one.
+_GROWTH_AFTER_LONG = 1.15
+# A round whose share would be at least this fraction of the remaining budget is the last one: it gets all.
 _MOST_OF_REST = 0.5
-# Where records still pull, a round has at most this part of what is left, so that another follows,
-_BEFORE = 0.12
-# as long as this is left.
+# While the sum of scores is a large part of what bounds allow (`Round.is_far`), a round gets at most this
+# fraction of the remaining budget, so that another one can follow.
+_MOST_WHILE_FAR = 0.12
+# That limit holds only while more than this share of the budget remains.
 _LEAST_LAST = 0.06
-# Noise of a coordinate is the same in all portions if each has as much of the budget as a unit touches
-# coordinates there, and so many more: of few coordinates a search has to be begun as well.
-_TO_BEGIN = 2
+# Portions of the budget are in proportion to the number of coordinates that a unit touches in each, plus this
+# number. In proportion to the coordinates alone, each coordinate would have the same noise; the addition is
+# for the early rounds that a search of few coordinates needs as well.
+_COORDINATES_TO_BEGIN = 2
 
 
 def of_sizes(mu: float, records: float, touched: float) -> float:
-    """Of the first count, with this many coordinates of a record."""
+    """Return the share of the first count of score sizes.
+
+    Parameters
+    ----------
+    mu : float
+        Of the whole budget.
+    records : float
+        Number of records.
+    touched : float
+        Most coordinates that a unit touches.
+    """
     return min(max(2 * touched / (mu * _COUNT_NOISE * records) ** 2, _LEAST_SIZES), _MOST_SIZES)
 
 
 def of_sizes_again(share: float, left: float) -> float | None:
-    """Of a second count, where the first did not show all; None if it would be too much."""
-    more = _MORE * share
+    """Return the share of a repeated count, where the last one, of this share, did not show all coordinates.
+
+    None if the repetition would cost too much.
+    """
+    more = _RECOUNT_FACTOR * share
     return more if is_left_after(more, left) and more <= _MOST_SIZES else None
 
 
 def of_sizes_beside(first: float, share: float) -> float | None:
-    """Of a count beside a round with this share; None if it would be too much."""
-    part = max(_ROUGHLY * first, _LEAST_SIZES)
-    return part if part <= _BESIDE * share else None
+    """Return the share of a later count, beside a round of this share; None if it would cost too much."""
+    part = max(_LATER_COUNT * first, _LEAST_SIZES)
+    return part if part <= _MOST_OF_ROUND * share else None
 
 
 def is_left_after(share: float, left: float) -> bool:
-    """Whether a count with this share leaves enough for the rounds."""
-    return left - share > _LATE
+    """Whether a count of this share leaves enough of the budget for the rounds."""
+    return left - share > _LEFT_FOR_ROUNDS
 
 
 def of_first_round(mu: float, records: float, touched: float) -> float:
-    """Noise of its step is ``sqrt(p) 2 C / (mu sqrt(share) n)``, with C about ``sqrt(p)``."""
+    """Return the share of the first round, of p = `touched` coordinates of a record on average.
+
+    The noise of its step is ``sqrt(p) 2 C / (mu sqrt(share) n)``, with C about ``sqrt(p)``.
+    """
     level = (2 * touched / (0.8 * _STEP_NOISE * mu * records)) ** 2
     return min(max(level, _LEAST_EARLY), _MOST_EARLY)
 
 
 def of_next_round(share: float, step: float, longest: float) -> float:
-    """After one with this share and a step of this length; what is longer than the longest was cut short."""
-    return share * (_GROWTH if step < min(_SHORT, longest) else _AGAIN)
+    """Return the share of the round that follows one of this share and a step of this length.
+
+    A step of the length `longest` or more does not count as short, since it was shortened to that.
+    """
+    return share * (_GROWTH_AFTER_SHORT if step < min(_SHORT, longest) else _GROWTH_AFTER_LONG)
 
 
 def of_far_round(share: float, left: float, is_far: bool) -> float:
-    """The share, or where records still pull so little that another round follows, while there is enough."""
-    return min(share, _BEFORE * left) if is_far and left > _LEAST_LAST else share
+    """Return the share, limited where the search is still far from the parameters.
+
+    The limit makes sure that another round can follow; it holds while enough of the budget remains.
+    """
+    return min(share, _MOST_WHILE_FAR * left) if is_far and left > _LEAST_LAST else share
 
 
 def is_last(share: float, left: float) -> bool:
-    """Whether a round that would have this share has all that is left."""
+    """Whether a round that would have this share is the last one, which gets the whole remaining budget."""
     return share >= _MOST_OF_REST * left
 
 
 def at_most(share: float, left: float) -> float:
-    """A round's share, if it is the last one or not: what counts beside it go by."""
+    """Return a round's share, or half of the remaining budget if that is less.
+
+    A count beside the round is compared with it: the share at which a round becomes the last one.
+    """
     return min(share, _MOST_OF_REST * left)
 
 
 class Portion:
-    """The `NoisySums` of a part of the budget.
+    """`NoisySums` that spend only a portion of the budget.
 
     Parameters
     ----------
     measurements : NoisySums
     share : float
-        The part; shares of a search are of it.
+        The portion, as a share of the whole budget. Shares of the search that uses it are relative to it.
     others : float
-        Share of the whole budget that is for those that come later.
+        Share of the whole budget that is reserved for the portions that come later.
 
     Attributes
     ----------
@@ -121,7 +150,7 @@ class Portion:
 
     @property
     def left(self) -> float:
-        """Share of the portion that is not spent."""
+        """Remaining budget, as a share of the portion."""
         return (self._measure.left - self._others) / self.share
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
@@ -139,9 +168,12 @@ class Portion:
 
 
 def portions(measurements: AllSums) -> list[Portion]:
-    """One for each of those that have no coordinate in common, with all of what is left of the budget."""
+    """Divide the remaining budget among observed variables that have no likelihood coordinate in common.
+
+    Those that have coordinates in common are one `Portion`.
+    """
     apart, left = measurements.apart, measurements.left
-    weights = np.array([one.source.touched + _TO_BEGIN for one in apart], dtype=float)
+    weights = np.array([one.source.touched + _COORDINATES_TO_BEGIN for one in apart], dtype=float)
     shares = weights / weights.sum() if len(apart) > 1 else np.ones(1)
     later = left * (1 - np.cumsum(shares)).clip(0.0)
     return [Portion(*one) for one in zip(apart, map(float, shares), map(float, later), strict=True)]

@@ -1,4 +1,4 @@
-"""What is known of the slope of scores, round by round: by counts, by rounds before, by what groups share."""
+"""Beliefs about the slope of scores, round by round: from counts, earlier rounds, and what groups share."""
 
 import math
 from typing import NamedTuple
@@ -13,25 +13,26 @@ from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
 
-# Relative standard deviation of a slope before it is released, of what records can tell of two coordinates
-# together: on its diagonal, from counts of octaves;
+# Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over
+# the number of records that touch the coordinate.
 _OF_COUNTS = 0.35
-# beside the diagonal;
+# The same of an entry beside the diagonal, over the number of records that touch both coordinates.
 _CORRELATED = 0.25
-# and where an earlier round was at the same point.
+# The same of all entries, if an earlier round was at the same point.
 _ALIKE = 0.04
-# A row of so many entries is short. In a longer one what is not known beside the diagonal is less, by their
-# ratio, unless a first slope shows more: eigenvalues of a matrix differ by all its entries together. In a
-# short one all of it counts twice, in a longer one less: entries are taken for independent, but where
-# signals are strong, slopes are off in one direction, that of the parameters.
+# A row with at most this many entries is short. In a longer one, let r be the ratio of this to its entries.
+# The standard deviation beside the diagonal is multiplied by r, unless the first slope shows larger entries:
+# eigenvalues of a matrix vary with all its entries together. All variances are multiplied by 1 + r^2, with
+# r = 1 in a short row: entries are taken to be independent, but where signals are strong, slopes have errors
+# in one direction, that of the parameters.
 _ENTRIES_OF = 3.0
-# Of their mean diagonal, added to draws: of a group that is empty they may be singular.
+# Part of the mean diagonal that is added to the diagonal of draws, which empty groups may leave singular.
 _RIDGE = 1e-7
-# A correlation of scores of which nothing is known.
+# Standard deviation of a correlation of scores about which nothing is known.
 _ANY = 0.5
-# The same of what all groups have in common beside the diagonal.
+# The same of what all groups have in common beside the diagonal, before the first release.
 _IN_COMMON = 0.5
-# Relative error of the slope of a coordinate whose count does not stand out: nothing is known of it.
+# Relative error of the slope of a coordinate that counts do not show: nothing is known.
 _UNKNOWN = 1e6
 
 
@@ -41,9 +42,9 @@ class Drawn(NamedTuple):
     Attributes
     ----------
     slopes : ndarray, shape (m, p, p)
-        In the metric, of clipped scores.
+        Slopes of clipped scores, in the metric.
     volumes : ndarray, shape (m,)
-        Logarithms of their determinants, but for what groups have in common.
+        Logarithms of their determinants, before the multiplication by what groups have in common.
     """
 
     slopes: np.ndarray
@@ -51,32 +52,32 @@ class Drawn(NamedTuple):
 
 
 class Slopes:
-    """Beliefs of the slope of unclipped scores, from one point to the next.
+    """Beliefs about the slope of unclipped scores, carried from one point to the next.
 
-    Noise hides slopes of a thousand records. A metric that goes by what noise shows makes some scores so
-    large that they are clipped to nothing, and a slope that is clipped seems small, so that the next makes
-    them larger. What counts say bounds how far a belief goes.
+    With about a thousand records slopes are hidden by noise. A metric that follows the noise makes some
+    scores so large that hardly anything is left of them after clipping; the slope of clipped scores seems
+    small, and the next metric makes them larger still. So counts limit how far beliefs go.
 
     Parameters
     ----------
     places : Places
     n : float
-        Number of units, or about that.
+        Number of units, at least approximately.
     most : int
-        Coordinates that a unit touches.
+        Largest number of coordinates that a unit touches.
     counted : Counted
-        Sizes of scores.
+        Counted sizes of scores.
 
     Attributes
     ----------
     counted : ndarray, shape (p, p)
-        What records tell, as far as counts and the graph show it.
+        Information of the records, as far as counts and the graph show it.
     touched : ndarray, shape (p,)
-        Units that each coordinate of the metric touches.
+        Number of units that touch each coordinate of the metric.
     expected : ndarray, shape (p, p)
-        In the metric of the last round.
+        Expected slope, in the metric of the last round.
     released : list of Slope
-        Of unclipped scores, of each round.
+        Released slope of each round, over what clipping leaves of it.
     """
 
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
@@ -84,9 +85,9 @@ class Slopes:
         self._places, self._n, self._most, self._told = places, n, most, touched > 0
         number = np.where(self._told, np.clip(touched, 1.0, n), places.hidden(n))
         self.touched, self._number = number[places.order], number
-        self._alone = ~self._told & (places.hidden(n) >= n)  # of no look-up, whose others would show them
-        # What counts are off by, where about four octaves are added up. Scores of hidden coordinates may be
-        # so large that a clip leaves nothing of the others.
+        self._alone = ~self._told & (places.hidden(n) >= n)  # of a look-up, other groups show it
+        # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
+        # its scores may be so large that clipping leaves nothing of the others.
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
         self._errors = np.hypot(_OF_COUNTS, off)
         self.counted = self.expected = places.information(counted.information, touched, n)
@@ -98,29 +99,30 @@ class Slopes:
 
     @property
     def sure(self) -> np.ndarray:
-        """How far a metric may go by each entry, shape (p, p)."""
+        """Factors of the entries of a slope in a metric, shape (p, p): see `Alike.known`."""
         return self._alike.known
 
     @property
     def hidden(self) -> np.ndarray:
-        """Coordinates of the metric whose count does not stand out, shape (p,); none within look-ups."""
+        """Coordinates of the metric, shape (p,), that counts do not show; those of look-ups are left out."""
         return self._alone[self._places.order]
 
     @property
     def least(self) -> np.ndarray:
-        """What a metric takes each coordinate's information to be at least, shape (p,).
+        """Lower limit of each coordinate's information in a metric, shape (p,).
 
-        Zero where a count shows it, and within look-ups. A coordinate that few records touch seems to tell
-        little once they are clipped, and a metric that goes by that would make their scores larger still.
+        It is zero where counts show a coordinate, and in look-ups. A coordinate that few records touch seems
+        to have little information once they are clipped, and a metric made of that would make their scores
+        larger still.
         """
         return np.where(self._alone, np.diag(self.counted), 0.0)
 
     def count_again(self, counted: Counted) -> None:
-        """Learn from counts at another point how much all of it has changed: of each they know less."""
+        """Scale the counted information as counts at another point show: one factor for all coordinates."""
         self.counted = self.counted * counted.over(self.counted, self._told & (counted.touched > 0))[0]
 
     def scale(self, factor: float) -> None:
-        """Scale what is believed, where counts differ from it by this factor."""
+        """Multiply what is believed of the slope by a factor by which counts differ from it."""
         if self._slope is not None:
             self._slope = self._slope._replace(metric=self._slope.metric / math.sqrt(factor))
 
@@ -134,19 +136,22 @@ class Slopes:
         moved: float,
         since: float,
     ) -> Drawn:
-        """Learn from a released slope, and draw what may be behind it.
+        """Update beliefs by a released slope, and draw from them.
 
         Parameters
         ----------
         seen : Apart
-        metric, held : ndarray, shape (p, p)
-            And the information about what no record sees (`seen.py`).
+        metric : ndarray, shape (p, p)
+        held : ndarray, shape (p, p)
+            Information that is added in directions that no record sees (`seen.py`).
         left : Efficiency
-            What the clip leaves.
+            Part of the slope that clipping leaves.
         largest : float
-            Bound of the trace of a clipped slope.
-        moved, since : float
-            Distances from the point of the last round, and from where sizes were counted.
+            Upper bound of the trace of a slope of clipped scores.
+        moved : float
+            Distance from the point of the last round.
+        since : float
+            Distance from the point where sizes were counted.
         """
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
@@ -178,7 +183,7 @@ class Slopes:
         return Drawn(with_common_factors(drawn, common), np.linalg.slogdet(drawn)[1])
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
-        """What is known before a slope is released: from the last round, and by counts."""
+        """Return what is known before a slope is released: from the last round, and from counts."""
         diagonal, beside = np.eye(len(metric)) > 0, self._beside
         both = np.minimum.outer(self.touched, self.touched)
         errors = np.where(diagonal, self._errors[self._places.order], beside * _CORRELATED)
@@ -188,7 +193,7 @@ class Slopes:
         last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
         number = self._number
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
-        if not self._places.shown.any():  # coordinates of which each has many records
+        if not self._places.shown.any():  # no look-ups: each coordinate has many records
             return last
         errors = both * np.where(self._places.shown, beside * _CORRELATED, _ANY)
         errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
@@ -198,10 +203,11 @@ class Slopes:
         return last.within(Slope(np.eye(len(metric)), self.counted, errors**2).seen_in(metric))
 
     def _correlated(self, here: Slope) -> float:
-        """How large correlations of scores may be, over `_CORRELATED`, as a released slope shows of them all.
+        """Return the typical correlation of scores in a released slope, over `_CORRELATED`, at most 1.
 
-        Of covariates that are independent it is little: eigenvalues of a matrix differ by all its entries
-        together. An intercept beside dummies has large ones. Beside look-ups the graph and counts show them.
+        Between independent covariates it is small; as eigenvalues vary with all entries together, it matters.
+        An intercept beside dummies has large ones. With look-ups it is not estimated: there the graph and
+        counts show correlations.
         """
         if self._places.lookups:
             return self._few
@@ -210,6 +216,6 @@ class Slopes:
         apart = (here.mean - here.metric @ self.counted @ here.metric.T)[some] / both
         noise = here.variance[some] / both**2
         weights = 1 / (_CORRELATED**2 + noise) ** 2
-        square = weights @ (apart**2 - noise) + 2 * math.sqrt(weights**2 @ noise**2)  # and its error
+        square = weights @ (apart**2 - noise) + 2 * math.sqrt(weights**2 @ noise**2)  # with its error
         root = math.sqrt(max(square / max(weights.sum(), 1e-300), 0.0))
         return float(np.clip(root / _CORRELATED, self._few, 1.0))

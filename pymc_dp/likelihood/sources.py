@@ -15,32 +15,32 @@ from pymc_dp.records.twins import Chunk
 
 
 class Units(Shapes, Protocol):
-    """Privacy units whose scores can be had: `Twins`, or `TablesTwins`.
+    """Privacy units whose scores can be computed: `Twins`, or `TablesTwins`.
 
     Attributes
     ----------
     doubtful : mapping of str to bool
-        Observed variables of which only an array says whether bounds of censoring are known; and whether they
-        are compared right if not.
+        Observed variables for which only the values of an array show whether all bounds of censoring are
+        known; and for each, whether its records can be compared correctly if some bounds are unknown.
     """
 
     doubtful: Mapping[str, bool]
 
     @property
     def with_known_bounds(self) -> "Units":
-        """The same, where they are."""
+        """The same units, compared on the assumption that all bounds of censoring are known."""
 
     def count_unknown_bounds(self) -> int:
-        """Count the units of which one is not. Private."""
+        """Count the units that have an unknown bound of censoring. Private."""
 
     @property
     def apart(self) -> Sequence["Units"]:
-        """Of observed variables that have coordinates in common one: these alone."""
+        """Units of fewer observed variables: one for all variables that have coordinates in common."""
 
     def __call__(
         self, points: np.ndarray, twins: int, random: PrivacyRandom, each: Each
     ) -> Iterator[Callable[[], Chunk]]:
-        """Go through all units, in chunks that are computed when they are called."""
+        """Iterate over all units, in chunks that are computed when they are called."""
 
 
 class RecordsHere:
@@ -50,14 +50,14 @@ class RecordsHere:
     ----------
     units : Units
     random : PrivacyRandom
-        Twins are drawn from it.
+        Source of randomness for the twins.
     cores : int
-        Threads in which outcomes are drawn, scores computed and records compared.
+        Number of threads, in which outcomes are drawn, scores computed and records compared.
 
     Notes
     -----
     **Privacy.** Sums are of integers in floating point, exact in any order (docs/proofs/twins, section 1).
-    Twins are drawn from streams of their own, which do not depend on how many threads there are.
+    Twins are drawn from streams of their own, which do not depend on the number of threads.
     """
 
     def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
@@ -113,14 +113,14 @@ class RecordsHere:
         return total
 
     def _each[T](self, function: Callable[[Chunk], T], points: np.ndarray, twins: int) -> Iterator[T]:
-        """Apply a function to all chunks, in threads."""
+        """Apply a function to all chunks of units, in threads."""
         return self._threads(
             lambda chunk: function(chunk()), self._units(points, twins, self._random, self._threads)
         )
 
 
 class Rows(NamedTuple):
-    """What `compare` is given of a chunk, without bounds: see there."""
+    """Arguments of `compare` that come from a chunk; see there."""
 
     own: np.ndarray
     group: np.ndarray
@@ -131,9 +131,10 @@ class Rows(NamedTuple):
 
 
 def one_after_the_other(chunk: Chunk, metric: np.ndarray) -> Rows:
-    """Give the terms of a row as rows of its unit, in their order.
+    """Return the terms of each row as separate rows of its unit, in the order of the terms.
 
-    Predictors that a term has less than others are zero, and points that it has less have no weight.
+    If a term has fewer predictors than others, the missing ones are zero. If it has fewer points, the missing
+    ones have no weight.
 
     Parameters
     ----------

@@ -1,10 +1,9 @@
-"""What groups differ by: of all scores together, each with the mean of its slope.
+"""Differences between groups: estimated from all scores, each with the mean of its slope.
 
-Few draws of a slope of many groups cannot tell which of them is right. And noise that is overstated, to be on
-the safe side, is not safe here: levels that are nearer to each other than their noise is said to be are taken
-for equal, and their spread for zero. So noise is said as it is. What all groups have in common is another
-thing: signals are strong there, and that slopes change on the way counts for more than noise
-(`learnt.believed`).
+With many groups a few draws of a slope do not show which of them is right. Nor is it safe here to overstate
+the noise: levels whose distances are below the stated noise would be taken for equal, and their spread for
+zero. So the noise is stated as it is. What all groups have in common is estimated by `learnt.believed`: there
+signals are strong, and that slopes change between points matters more than noise.
 """
 
 from collections.abc import Sequence
@@ -17,37 +16,38 @@ from pymc_dp.likelihood.groups import FEWEST
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.rounds import OF_GROUPS, SHARP, Round
 
-# Where squares of what groups differ by are so many times what noise makes of them, slopes count for more.
+# Differences are taken from here if their squares are at most this many times those of their noise: beyond,
+# the uncertainty of slopes matters more.
 _MUCH = 5.0
-# What groups differ by is told by one minus this power of the part of the prior variance that is left.
+# A difference counts by one minus this power of the part of its prior variance that the likelihood leaves.
 _HIDDEN = 1.5
 # Part of the mean prior variance that is added to each: reference levels are constants, and have none.
 _CONSTANT = 1e-10
-# Fewer groups are known like other coordinates: little depends on how their spread is told.
+# Look-ups with fewer groups are treated like other coordinates: little depends on how their spread is found.
 _MANY = 10
 
 
 def believed_of_groups(
     rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, lookups: Sequence[np.ndarray]
 ) -> Mixture:
-    """Likelihood of all scores: one normal one.
+    """Return the likelihood of all scores, a single normal one, with slopes at their means.
 
     Parameters
     ----------
     rounds : sequence of Round
-        Their distances are renewed.
+        Their distances are updated.
     mean : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
-        What is believed of the parameters: misfits go by it.
+        Posterior of the parameters as known so far, on which misfits depend.
     lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric, of each group.
+        Coordinates of the metric that belong to each group.
 
     Notes
     -----
-    With score ``z_r = S_r (phi - t_r) + e_r`` and ``I_r = S_r' N_r^-1 S_r``, N_r the covariance of e_r, it is
-    the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with its own covariance,
-    ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``: weights w of earlier rounds that were far from the parameters
-    are small.
+    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, and ``I_r = S_r' N_r^-1 S_r``, it
+    is that of the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with the covariance
+    ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``. The weights w are small for earlier rounds that were far from
+    the parameters.
     """
     size = len(mean)
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
@@ -67,15 +67,15 @@ def believed_of_groups(
 
 
 def at_mean_slope(one: Round) -> Round:
-    """The same round, as if its slope were known: the mean of its draws."""
+    """Return the same round with a known slope, the mean of its draws."""
     mean = np.einsum("k,kij->ij", one.weights, one.slopes)[None]
     return replace(one, slopes=mean, volumes=one.volumes[:1], weights=np.ones(1))
 
 
 def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Covariance (p, p) of what is not known of a score beside its noise: its misfit, and that of its slope.
+    """Return the covariance (p, p) of a score's errors other than noise: of its misfit and of its slope.
 
-    With the same round at the mean of its slopes; the distance is that of this one.
+    `middle` is the same round with the mean of its slopes. The round's distance is updated.
     """
     misfit = middle.misfit(mean, covariance, OF_GROUPS)
     one.distance = middle.distance
@@ -89,18 +89,19 @@ def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarr
 def _over_all_groups(
     covariance: np.ndarray, touched: np.ndarray, lookups: Sequence[np.ndarray]
 ) -> np.ndarray:
-    """What groups' scores may be off by, each like the others with as many records.
+    """Return the covariance of errors of the groups' scores, the same for all groups up to their sizes.
 
-    It is reckoned from where a group's level seems to be: one that seems far from the others would be less
-    certain than one that seems near, and count less where the spread of all of them is asked for, which would
-    be found too small. So it is the mean over all permutations of groups, in units of what touches each.
+    Errors depend on where a group's level seems to be. A group that seems far from the others would be less
+    certain than one that seems near, and count less when the spread of all is estimated: this would come out
+    too small. So the result is the mean over all permutations of groups, in units of the records that touch
+    each.
 
     Parameters
     ----------
     covariance : ndarray, shape (p, p)
     touched : ndarray, shape (p,)
     lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric, of each group.
+        Coordinates of the metric that belong to each group.
     """
     units = np.outer(touched, touched)
     found = covariance / units
@@ -110,7 +111,7 @@ def _over_all_groups(
 
 
 def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Mean of a covariance over all permutations of groups, with their coordinates in these rows."""
+    """Return the mean of a covariance over permutations of groups, whose coordinates are rows of `places`."""
     number, size = places.shape
     if number < 2:
         return covariance
@@ -128,7 +129,7 @@ def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def without_hidden_differences(message: Message, prior: Normal, lookups: Sequence[np.ndarray]) -> Message:
-    """A likelihood that says the less of what groups differ by the less of it is known.
+    """Return a likelihood that has less information on differences between groups the less they are known.
 
     Parameters
     ----------
@@ -139,9 +140,9 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
 
     Notes
     -----
-    Take combinations of what groups differ by that are independent of each other under the prior and under
-    the likelihood, and let r be the part of the prior variance of one that the likelihood leaves. The result
-    at c is the given likelihood at ``m + (1 - r^1.5)(c - m)``, where m is the prior's mean of it.
+    Take linear combinations c of differences that are independent of each other under the prior and under the
+    likelihood. Let r be the part of the prior variance of one that the likelihood leaves, and m its prior
+    mean. The result at c is the given likelihood at ``m + (1 - r^1.5)(c - m)``.
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
@@ -159,19 +160,21 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
 def with_differences(
     message: Message, levels: Message, prior: Normal, lookups: Sequence[np.ndarray]
 ) -> Message:
-    """One likelihood, in which what groups differ by is as another one has it, where that is little.
+    """Return a likelihood in which small differences between groups are as in another likelihood.
 
     Parameters
     ----------
-    message, levels : Message
+    message : Message
+    levels : Message
+        The other likelihood.
     prior : Normal
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of each group.
 
     Notes
     -----
-    With c what the groups of a column differ by, the normal density of ``p(c) p(phi | c)``, with the first
-    from `levels` and the second from what `message` has become: column by column.
+    Column by column, with c the differences between its groups, the result is the normal likelihood of
+    ``p(c) p(phi | c)``, with p(c) from `levels` and p(phi | c) from the message so far.
     """
     wide = prior.times(RIDGE)
     for column in (column for rows in lookups for column in rows.T if len(column) >= _MANY):

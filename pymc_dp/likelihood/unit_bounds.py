@@ -1,23 +1,28 @@
-"""What the records of a unit leave of its bounds to the one that is next, and the norms of what is added."""
+"""Norms of what the records of a unit add, and the part of the unit's bounds that is left to the next record.
+
+Records of a unit are compared one after the other (`comparisons`). `gram` has the inner products of a
+record's k rows, and `vectors` has integer vectors whose outer products add up to slopes.
+"""
 
 import math
 
 from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
-# Numba's cache sees no change of what is compiled in: d21881c53190d6d4 (centre.py).
-# A record of a unit goes no further than this many times the bound that it has if all of the unit's records
-# tell as much as it does, and bounds add up as those of independent records do: the first of them would else
-# leave little to the others.
+# Numba's cache sees no change of what is compiled in: d6c94c1afa5076bb (centre.py).
+# A record may use up to this many times the part of the unit's bound that it would have if all of the unit's
+# records had as much information as it does, and if their sums grew as those of independent records do.
+# Without a limit, the first records would leave little of the bound to the others.
 _STRIDE = 1.6
-# A record that tells as much as this of its unit has all of the bound.
+# Largest part of its unit's information that a record is taken to have: it may then use nearly all of the
+# bound.
 _WHOLE = 0.999
-# Mean fourth power of a standard normal number.
+# Mean fourth power of a standard normal variable.
 _OF_NORMAL = 3.0
 
 
 @compiled
 def frobenius(matrix, gram):
-    """Norm of ``sum_ab matrix[a, b] r_a r_b'`` of rows r with these inner products."""
+    """Return the norm of ``sum_ab matrix[a, b] r_a r_b'``, for rows r whose inner products are `gram`."""
     total = 0.0
     for a in range(len(gram)):
         for b in range(len(gram)):
@@ -31,7 +36,7 @@ def frobenius(matrix, gram):
 
 @compiled
 def find_root(matrix, root):
-    """Lower triangular root of a positive semi-definite matrix; columns without a positive pivot are zero."""
+    """Write the lower triangular root of a semi-definite matrix; columns without positive pivots are zero."""
     k = len(matrix)
     largest = 0.0
     for a in range(k):
@@ -49,7 +54,7 @@ def find_root(matrix, root):
 
 @compiled
 def norm_of_outer(vectors, first, k):
-    """Frobenius norm of ``sum_b v_b v_b'`` of integer vectors; squared."""
+    """Return the squared Frobenius norm of ``sum_b v_b v_b'``, for k integer vectors v from `first` on."""
     p = vectors.shape[1]
     total = 0.0
     for a in range(k):
@@ -63,7 +68,10 @@ def norm_of_outer(vectors, first, k):
 
 @compiled
 def along_sum(vectors, begin, folded, end, matrix, x):
-    """Inner product of x x' and a sum of outer products: of these vectors, the folded ones in a matrix."""
+    """Return the inner product of x x' with the sum of outer products of the vectors from `begin` to `end`.
+
+    The sum of those before `folded` is in `matrix`.
+    """
     total = 0.0
     if folded > begin:
         for a in range(len(x)):
@@ -79,7 +87,7 @@ def along_sum(vectors, begin, folded, end, matrix, x):
 
 @compiled
 def fold(vectors, begin, folded, end, matrix):
-    """Add the vectors that are not in the matrix yet."""
+    """Add to `matrix` the outer products of the vectors that are not in it yet."""
     if folded == begin:
         for a in range(len(matrix)):
             set_all(matrix[a], 0.0)
@@ -91,7 +99,10 @@ def fold(vectors, begin, folded, end, matrix):
 
 @compiled
 def room_for(norm, along, held, most):
-    """Largest w for which T + w M is no longer than `most`: |M|, <T, M> >= 0 and |T|**2 are given."""
+    """Return the largest w for which the norm of T + w M is at most `most`.
+
+    Given are ``norm = |M|``, ``along = <T, M> >= 0`` and ``held = |T|**2``.
+    """
     left = most * most - held
     divisor = along + math.sqrt(along * along + norm * norm * max(left, 0.0))
     if left > 0:
@@ -101,11 +112,11 @@ def room_for(norm, along, held, most):
 
 @compiled
 def find_left(rows, row, before, of_score, reach, clip, stride, gram, left):
-    """Inner products of rows in units of what is left to them: what has length C may be added to the sum.
+    """Write into `left` inner products of rows in which a vector of length C may be added to the sum S.
 
-    An ellipsoid around zero within the ball of radius C around minus the sum S: its axis along S is C - |S|,
-    the others are sqrt(C (C - |S|)); none is longer than `stride`. `before` is S in some unit, `of_score` its
-    squared length, and `reach` is |S| / C.
+    Vectors of this length are an ellipsoid around zero, within the ball of radius C around -S. Its semi-axis
+    along S is C - |S|, and the others are sqrt(C (C - |S|)); none is longer than `stride`. `before` is S in
+    any unit, `of_score` its squared length in that unit, and `reach` is |S| / C.
     """
     k, p = len(gram), len(before)
     ahead = clip * (1 - reach)
@@ -130,10 +141,12 @@ def find_left(rows, row, before, of_score, reach, clip, stride, gram, left):
 
 @compiled
 def find_stride(group, gram, given, clip, p, apart, squares, centre):
-    """How far a record may go that tells as much as these points say; all records of its unit tell p.
+    """Return the largest length of a record's score, given the spread of the points it is compared with.
 
-    Where few points are far from the others, as rare events are, few of a unit's records go far: the mean of
-    fourth powers, in which that of normal points is three, says how few.
+    The mean squared length of these points is the record's information; all records of its unit together have
+    p, the number of coordinates. If a few points are far from the others, as for rare events, then few of a
+    unit's records have long scores, and the limit is higher: the mean fourth power of the lengths, over three
+    times the square of the mean squared length, measures that.
     """
     for a in range(len(centre)):
         centre[a] = 0.0
@@ -149,7 +162,7 @@ def find_stride(group, gram, given, clip, p, apart, squares, centre):
         return clip
     farther = max(1.0, math.sqrt(fourth / _OF_NORMAL) / second)
     part = min(second / p, _WHOLE)
-    # The solution of s**2 / (1 - s) = part / (1 - part): others at right angles to it that tell the rest then
-    # go as far as their part of it.
+    # The solution s of s**2 / (1 - s) = part / (1 - part). The rest of the information, if it is orthogonal
+    # to this record's, then is left its own part of the bound.
     even = (math.sqrt(part * (4 - 3 * part)) - part) / (2 * (1 - part))
     return clip * min(1.0, (1 + (_STRIDE - 1) * (1 - part) ** 2) * even * farther)

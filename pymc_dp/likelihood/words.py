@@ -1,4 +1,4 @@
-"""Public graphs in words: ``mean + tau * z``."""
+"""Public graphs as expressions in words, such as ``mean + tau * z``."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,7 @@ from pytensor.tensor.subtensor import (
     Subtensor,
 )
 
-# Sign and how tightly it binds.
+# By the name of an Op: its infix sign, and its precedence.
 _INFIX = {
     "Add": ("+", 1),
     "Sub": ("-", 1),
@@ -26,8 +26,9 @@ _INFIX = {
     "Dot": ("@", 2),
     "Pow": ("**", 3),
 }
-# Of names and calls, which need no brackets; what stands for the rest of a long expression.
+# Precedence of names and calls, which need no brackets.
 _TIGHTEST = 4
+# Text in place of the rest of a long expression.
 _MORE = "..."
 
 
@@ -38,9 +39,9 @@ def in_words(variable: Variable, names: Mapping[Variable, str]) -> str:
     ----------
     variable : Variable
     names : mapping of Variable to str
-        Where to stop, and what to call it.
+        Variables at which the expression ends, and their names.
     """
-    depth, length = 6, 60  # deeper and longer ones are cut off
+    depth, length = 6, 60  # deeper and longer expressions are cut off
     said = _said(variable, names, depth)[0]
     return said if len(said) <= length else said[: length - len(_MORE)] + _MORE
 
@@ -54,14 +55,14 @@ def _said(variable: Variable, names: Mapping[Variable, str], depth: int) -> tupl
     if depth == 0:
         return _MORE, _TIGHTEST
     op = node.op
-    # What does not change a value, in words.
+    # Ops that are left out of the expression, since they change no value.
     silent = DimShuffle | Alloc | SpecifyShape | Reshape | ViewOp | CheckAndRaise | TensorFromScalar
     if isinstance(op, silent):
         return _said(node.inputs[0], names, depth)
     if isinstance(op, Subtensor | AdvancedSubtensor):
         return f"{_tight(node.inputs[0], names, depth, _TIGHTEST)}[{_MORE}]", _TIGHTEST
     if isinstance(op, IncSubtensor | AdvancedIncSubtensor):
-        # A matrix of packed numbers is one of zeros, into which they are written.
+        # A matrix that is made of a packed vector is a matrix of zeros, into which its numbers are written.
         into, values = node.inputs[:2]
         if _said(into, names, depth)[0] == "0":
             return _said(values, names, depth)
@@ -97,7 +98,7 @@ def _of_leaf(leaf: Variable) -> str:
 
 
 def make_unique(names: Sequence[str], taken: Sequence[str] = ()) -> list[str]:
-    """Number names that occur before: ``x``, ``x (2)``."""
+    """Make names unique by numbering repeated ones: ``x``, ``x (2)``."""
     found: list[str] = []
     for name in names:
         other, number = name, 2

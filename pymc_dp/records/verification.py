@@ -11,15 +11,17 @@ from pymc_dp.records.sums import Points, compiled_rows, guarded
 
 # Made-up records of which the first is taken away: more than a block of them that a model may count by place.
 _PLACES = 1_000
+# Made-up records of which one moves.
+_ROWS = 64
 # Least and largest real numbers, and all whole ones, of made-up records: some laws have none of the first.
 _MADE_UP = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
 
 
 def separable(records: Points) -> None:
-    """Move one record by far, and see that no other row moves.
+    """Move one of many made-up records by far, and see that no other row moves.
 
-    At each of two points 64 records are compared, all from fresh entropy. Real numbers move to +-1,000 times
-    the largest, whole numbers and truth values to those of another record.
+    At a point, with numbers from fresh entropy. Real numbers move to +-1,000 times the largest, whole numbers
+    and truth values to those of another record. No record of the data is used.
 
     Raises
     ------
@@ -29,13 +31,11 @@ def separable(records: Points) -> None:
         A row moved that should not: a bug in this package, and not about the model or the data.
     """
     rng, start, roots = np.random.default_rng(), records._start, records._roots
-    size = min(records.n_rows - 1, 64)
     function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
-    for _ in range(2):
+    for numbers in _MADE_UP:
         point = start + rng.normal(scale=0.5, size=start.size)
-        chosen = rng.choice(records.n_rows, size=size + 1, replace=False)
-        few, other = records.data_of(chosen[:-1]), records.data_of(chosen[-1:])
+        few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (_ROWS, 1))
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
             rows, *changed = (guarded(function, point, *values) for values in (few, *moved))
@@ -80,6 +80,7 @@ def made_up(
     size: int = 5,
     first: float | None = None,
     numbers: tuple[float, float, int] = (0.2, 0.8, 0),
+    rng: np.random.Generator | None = None,
 ) -> list[np.ndarray]:
     """A few records in the shapes of arrays.
 
@@ -93,16 +94,19 @@ def made_up(
     first : float, optional
         All real numbers of the first record.
     numbers : tuple of float, float, int
-        Least and largest real numbers, and all whole ones.
+        Least and largest real numbers, and all whole ones: with `rng` the largest of these.
+    rng : Generator, optional
+        Where numbers come from; default: the same ones each time.
     """
-    rng, made, (low, high, whole) = np.random.default_rng(0), [], numbers
+    made, (low, high, whole), mixed = [], numbers, rng is not None
+    rng = rng or np.random.default_rng(0)
     for (record, axis), root in zip(records.items(), roots, strict=True):
         of_one = np.delete(np.shape(graph.leaf_value(root)), axis)
         values = rng.uniform(low, high, (max(size, 5), *of_one))[:size]
         if first is not None:
             values[0] = first
         if not record.type.dtype.startswith("float"):
-            values[:] = whole
+            values[:] = rng.integers(whole + 1, size=values.shape) if mixed else whole
         made.append(np.ascontiguousarray(np.moveaxis(values, 0, axis), dtype=record.type.dtype))
     return made
 
