@@ -40,8 +40,8 @@ class RecordModel(Scored):
     compile_kwargs : dict, optional
         ``{"mode": ...}``, as in `pm.sample`: a plain mode, see `pymc_dp.records.gate`.
     verify : bool
-        Whether the result of typing is checked numerically (`records.verification`); without it no value of a
-        record is read here.
+        Whether the result of typing is checked numerically, on made-up records (`records.verification`): no
+        value of a record is read for it.
 
     integrate : bool
         Whether effects with an entry for each person are integrated within that person's likelihood: see

@@ -1,4 +1,4 @@
-"""A second look, by numbers, at what row typing has accepted: a bug in a rule would show here."""
+"""A numerical check, on made-up records, of what row typing has accepted: a bug in a rule would show here."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -9,38 +9,41 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
 from pymc_dp.records.sums import Points, compiled_rows, guarded
 
-# Made-up records of which the first is taken away: more than a block of them that a model may count by place.
-_PLACES = 1_000
-# Made-up records of which one moves.
-_ROWS = 64
-# Least and largest real numbers, and all whole ones, of made-up records: some laws have none of the first.
-_MADE_UP = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
+# Number of made-up records of which the first is removed, to see whether rows depend on their position: more
+# than in a block of records that a model may treat by position.
+_RECORDS_BY_PLACE = 1_000
+# Number of made-up records of which one is moved.
+_RECORDS_TO_MOVE = 64
+# Sets of numbers for made-up records: the least and the largest real number, and the value of integers. There
+# are several, since some distributions do not allow the first.
+_MADE_UP_NUMBERS = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
 
 
 def separable(records: Points) -> None:
-    """Move one of many made-up records by far, and see that no other row moves.
+    """Replace one of many made-up records by one that is far away, and check that no other row changes.
 
-    At a point, with numbers from fresh entropy. Real numbers move to +-1,000 times the largest, whole numbers
-    and truth values to those of another record. No record of the data is used.
+    For each set of numbers, records and a point are drawn with fresh entropy. The real numbers of the first
+    record become +-1,000 times the largest, whole numbers and truth values those of another record. No record
+    of the data is used.
 
     Raises
     ------
     ModelRefusedError
-        Rows depend on the place of a record; seen on made-up records.
+        Rows depend on the position of a record; found on made-up records.
     PrivacyError
-        A row moved that should not: a bug in this package, and not about the model or the data.
+        Another row changed: a bug in this package, which says nothing about the model or the data.
     """
     rng, start, roots = np.random.default_rng(), records._start, records._roots
     function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
-    for numbers in _MADE_UP:
+    for numbers in _MADE_UP_NUMBERS:
         point = start + rng.normal(scale=0.5, size=start.size)
-        few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (_ROWS, 1))
+        few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (_RECORDS_TO_MOVE, 1))
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
             rows, *changed = (guarded(function, point, *values) for values in (few, *moved))
         except PrivacyError:
-            continue  # what cannot be evaluated is not told apart here: that would be about values
+            continue  # rows cannot be evaluated with these numbers, which is no error
         if any(np.any(differ(rows, new)[1:]) for new in changed):
             raise PrivacyError(
                 "A rule of row typing is wrong: replacing one record moved another's row. This is a bug in "
@@ -51,23 +54,23 @@ def separable(records: Points) -> None:
 def _by_position(
     function: Callable[..., np.ndarray], start: np.ndarray, roots: Mapping[Variable, int]
 ) -> None:
-    """Refuse rows that depend on where a record stands, or on how many there are: on made-up records.
+    """Refuse rows that depend on a record's position or on the number of records, tried on made-up records.
 
     Raises
     ------
     ModelRefusedError
     """
-    # Entries of a variable differ, or nobody would see which of them a record takes.
+    # Entries of a variable must differ, or it would not show which of them a record reads.
     point = start + np.random.default_rng(0).uniform(0.05, 0.2, start.size)
-    for numbers in _MADE_UP:
-        many = made_up(roots, roots, _PLACES, numbers=numbers)
+    for numbers in _MADE_UP_NUMBERS:
+        many = made_up(roots, roots, _RECORDS_BY_PLACE, numbers=numbers)
         fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
         try:
             rows, alone = (guarded(function, point, *values) for values in (many, fewer))
         except PrivacyError:
-            if numbers == _MADE_UP[0]:
+            if numbers == _MADE_UP_NUMBERS[0]:
                 raise refusals.refuse_position() from None
-            continue  # they fit the shapes: these numbers cannot be computed with
+            continue  # shapes are right, since the first numbers worked: these ones cannot be computed with
         if alone.shape != rows[1:].shape or not np.allclose(
             alone, rows[1:], rtol=1e-6, atol=1e-8, equal_nan=True
         ):
@@ -82,21 +85,22 @@ def made_up(
     numbers: tuple[float, float, int] = (0.2, 0.8, 0),
     rng: np.random.Generator | None = None,
 ) -> list[np.ndarray]:
-    """A few records in the shapes of arrays.
+    """Make up a few records with the shapes and types of the model's arrays.
 
     Parameters
     ----------
     records : mapping of Variable to int
-        What has the type of each array, and the axis of the records.
+        A variable of the type of each array, and the axis of the records.
     roots : mapping of Variable to int
         The arrays themselves, and the axis.
     size : int
+        Number of records.
     first : float, optional
-        All real numbers of the first record.
+        Value of all real numbers of the first record.
     numbers : tuple of float, float, int
-        Least and largest real numbers, and all whole ones: with `rng` the largest of these.
+        Least and largest real number, and the value of all integers; with `rng`, their largest value.
     rng : Generator, optional
-        Where numbers come from; default: the same ones each time.
+        Source of the numbers; default: the same numbers each time.
     """
     made, (low, high, whole), mixed = [], numbers, rng is not None
     rng = rng or np.random.default_rng(0)
@@ -112,14 +116,14 @@ def made_up(
 
 
 def differ(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Entries that are not the same, NaN being the same as NaN."""
+    """Return where entries differ; NaN equals NaN."""
     return ~((a == b) | (np.isnan(a) & np.isnan(b)))
 
 
 def _moved(
     few: Sequence[np.ndarray], other: Sequence[np.ndarray], axes: Iterable[int], sign: float
 ) -> list[np.ndarray]:
-    """Copies in which the first record is another one, its real numbers far outside if there is a sign."""
+    """Copy records with the first one replaced; unless `sign` is 0, its real numbers are far outside."""
     out = []
     for value, new, axis in zip(few, other, axes, strict=True):
         value, first = np.array(value), (slice(None),) * axis + (0,)
