@@ -3,6 +3,7 @@
 import json
 import math
 import uuid
+from collections.abc import Sequence
 from typing import Any, cast
 
 import arviz as az
@@ -74,6 +75,9 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     chains = kwargs.pop("chains", None) or several
     tuned = {} if tune is None else {"tune": tune}
     settings = {"compute_convergence_checks": False, "return_inferencedata": True} | kwargs
+    if "var_names" in kwargs:  # what reads rows is not in the public model; the report names it
+        asked = cast(Sequence[str] | None, kwargs["var_names"])
+        settings["var_names"] = [name for name in asked or () if name in model.named_vars] or None
     chosen = {"target_accept", "nuts", "nuts_sampler", "nuts_sampler_kwargs", "step"} & kwargs.keys()
     # If the draws fail the checks, sample once more, with steps that are short enough for scales near zero,
     # and this many draws for each that is kept.

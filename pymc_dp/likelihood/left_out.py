@@ -1,9 +1,10 @@
 """Removal of arrays of records from the graphs of a public model, and a check that none is left."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, timedelta, timezone
 from typing import cast
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -16,16 +17,16 @@ from pytensor.graph.type import HasShape
 from pytensor.graph.utils import Scratchpad
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.random.type import RandomType
+from pytensor.tensor.type import TensorType
 from scipy.sparse import csr_matrix
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import graph
+from pymc_dp.records.arrays import PRIVATE, with_entries
 from pymc_dp.records.several_tables import Records
 
-# Most different numbers that may be written into a public model, one by one or in small arrays.
-_MOST_NUMBERS = 50
-# For each free variable, so many more different numbers are allowed.
-_NUMBERS_OF_VARIABLE = 8
+# Types of time zones: one of the user's may hold anything.
+_TIME_ZONES = (timezone, ZoneInfo)
 # Types that a dimension's coordinates may have: none that can contain other objects.
 _LABELS = (str, int, float, bool, date, datetime, timedelta, pd.Timestamp, pd.Timedelta, pd.Period)
 
@@ -39,25 +40,34 @@ def stand_ins(records: Records) -> dict[Variable, Variable]:
         # If the number of records is private, the axis of records may have any length: nothing public
         # depends on it.
         shape = [2 if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))]
-        if isinstance(leaf.type, SparseTensorType):
-            found[leaf] = sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
-        elif isinstance(original.type, SparseTensorType):
+        if isinstance(original.type, SparseTensorType) and not isinstance(leaf.type, SparseTensorType):
             # An array of the entries of each row of a sparse matrix, as wide as the fullest row.
-            found[leaf] = pt.zeros((shape[0], 1), dtype=leaf.type.dtype)
-        else:
-            found[leaf] = pt.zeros(tuple(shape), dtype=leaf.type.dtype)
+            shape = [shape[0], 1]
+        found[leaf] = _zeros(leaf, shape)
     return found
 
 
-def check_public(records: Records, graphs: Sequence[Variable]) -> None:
-    """Refuse an array that may hold records and is not among those that zeros replace.
+def _zeros(leaf: Variable, shape: Sequence[int]) -> Variable:
+    if isinstance(leaf.type, SparseTensorType):
+        return sparse.as_sparse_variable(csr_matrix(tuple(shape), dtype=leaf.type.dtype))
+    return pt.zeros(tuple(shape), dtype=leaf.type.dtype)
 
-    Also refuse many separate numbers, which may be a table in a sum that is written row by row.
-    """
+
+def read_by_shape(graphs: Sequence[Variable]) -> dict[Variable, Variable]:
+    """Return zeros for each array of which graphs read the shape alone: its entries are no part of them."""
+    entries = with_entries(graphs)
+    return {
+        leaf: _zeros(leaf, np.shape(graph.leaf_value(leaf)))
+        for leaf in graph.data_leaves(graphs)
+        if leaf not in entries and isinstance(leaf.type, TensorType) and leaf.type.ndim
+    }
+
+
+def check_public(records: Records, graphs: Sequence[Variable]) -> None:
+    """Refuse an array that may hold records and is not among those that zeros replace."""
     public = arrays_of_records(records).keys() | declared(records)
     lengths = _numbers_of_rows(records)
     leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
-    _check_numbers(records, [leaf for leaf in leaves if leaf not in public])
     for leaf in leaves:
         shape = np.shape(graph.leaf_value(leaf)) if isinstance(leaf.type, HasShape) else ()
         if leaf not in public and not lengths.isdisjoint(shape):
@@ -65,17 +75,6 @@ def check_public(records: Records, graphs: Sequence[Variable]) -> None:
                 "The public part of the model reads an array as long as there are records that is not "
                 "declared as public: it cannot be published."
             )
-
-
-def _check_numbers(records: Records, leaves: Collection[Variable]) -> None:
-    few = [graph.leaf_value(leaf) for leaf in leaves if isinstance(leaf, Constant | SharedVariable)]
-    found = {x for one in map(np.asarray, few) if one.dtype.kind == "f" for x in np.ravel(one).tolist()}
-    if len(found) > _MOST_NUMBERS + _NUMBERS_OF_VARIABLE * len(records.reading.start):
-        raise PrivacyError(
-            "The public part of the model has more numbers written into it than its priors need.\n"
-            "  Why this is refused: they are published with it, and may be records, one by one.\n"
-            "  How to fix it: give them as one array, and declare it with public= if it holds no record."
-        )
 
 
 def copied(leaf: Variable) -> Variable:
@@ -99,6 +98,12 @@ def arrays_of_records(records: Records) -> dict[Variable, Variable]:
     }
 
 
+def known_to_be_public(records: Records) -> set[Variable]:
+    """Return arrays of all tables that are taken, or were declared, as public."""
+    data = [(table.reading.data, table.reading.public_arrays) for table in records.tables]
+    return {one.leaves[array.label] for one, arrays in data for array in arrays if array.kind != PRIVATE}
+
+
 def declared(records: Records) -> set[Variable]:
     """Return the arrays of all tables that the user declared as public."""
     return set().union(*(table.reading.data.declared for table in records.tables))
@@ -114,14 +119,21 @@ def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | 
         return None
     labels = [plain(label) for label in labels]
     for label in labels:
-        of_numpy = isinstance(label, np.generic) and not isinstance(label, np.void)
-        if not (label is None or of_numpy or type(label) in _LABELS):
+        if not _is_plain_label(label):
             raise PrivacyError(
                 f"Coordinates of {name!r} have a {type(label).__name__} among them.\n"
                 "  Why this is refused: coordinates are published with the model, and it may hold records.\n"
                 "  How to fix it: give names, numbers or dates."
             )
     return deepcopy(labels)
+
+
+def _is_plain_label(label: object) -> bool:
+    """Return whether a label is a name, a number or a date, and holds no other object."""
+    if isinstance(label, datetime) and label.tzinfo is not None:
+        return type(label) in _LABELS and type(label.tzinfo) in _TIME_ZONES
+    of_numpy = isinstance(label, np.generic) and type(label).__module__ == "numpy"
+    return label is None or type(label) in _LABELS or (of_numpy and not isinstance(label, np.void))
 
 
 def plain[Name](name: Name) -> Name:

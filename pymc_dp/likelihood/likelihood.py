@@ -222,9 +222,13 @@ class Likelihood:
     @classmethod
     def _read(cls, text: str) -> "Likelihood":
         try:
-            return cls(*file.decode(text))
+            read = cls(*file.decode(text))
+            read.report()  # facts are what they should be
         except ValueError as error:
             raise file.damaged(str(error).removesuffix(".")) from error
+        except (TypeError, KeyError, AttributeError, IndexError) as error:
+            raise file.damaged("its facts cannot be read") from error
+        return read
 
     def _text(self) -> str:
         arrays = self.point, self.gradient, self.information

@@ -6,13 +6,17 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
+from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.simulator import SimulatorRV
 from pytensor.graph.basic import Variable
+from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
+from pymc_dp.records.row_types.ops import known
 
 # Number of draws of the prior.
 _DRAWS = 1000
@@ -40,7 +44,8 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     -----
     The search uses it as a prior and as a scale of its steps. It is not part of the released likelihood.
 
-    **Privacy.** A function of the public part of the model.
+    **Privacy.** A function of the public part of the model. Where a function of the user's draws (`random=`),
+    none is called: it may draw from the records.
     """
     draws = _draws(public)
     return Normal.unknown(start) if draws is None else Normal.like(draws, start)
@@ -56,12 +61,19 @@ def _draws(public: PublicModel) -> np.ndarray | None:
 
     public.model(keep)
     whole = _with_proper_priors(pt.concatenate([pt.as_tensor(part).ravel() for part in parts]))
+    if any(_is_users(v.owner.op) for v in ancestors([whole]) if v.owner is not None):
+        return None
     try:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
             return np.stack([drawn() for _ in range(_DRAWS)])
     except NotImplementedError:  # a distribution that cannot be drawn from
         return None
+
+
+def _is_users(op: Op) -> bool:
+    """Return whether code of the user's computes or draws: it may look at records, and run other code."""
+    return isinstance(op, CustomDistRV | SimulatorRV) or not known(op)
 
 
 def _with_proper_priors(drawn: Variable) -> Variable:

@@ -13,12 +13,14 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Variable
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from pytensor.graph.type import HasShape
 
 from pymc_dp.likelihood import left_out
 from pymc_dp.likelihood.centring import Told, centring_of
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
+from pymc_dp.records.arrays import with_entries
 from pymc_dp.records.coefficients import bounds_of
 from pymc_dp.records.derivatives import check_slopes
 from pymc_dp.records.refusals import check_generative, check_seen
@@ -217,7 +219,8 @@ class PublicModel:
         sizes = [part.size for part in self.parts]
         self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
         found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
-        self.graphs = found.cloned(left_out.stand_ins(records), own=True)
+        instead = left_out.read_by_shape(found.outputs) | left_out.stand_ins(records)
+        self.graphs = found.cloned(instead, own=True)
 
     def model(
         self,
@@ -295,14 +298,10 @@ def add_potential(log_likelihood: Variable, name: str | None = None) -> Variable
 
 def _public_data(records: Records, graphs: Sequence[Variable]) -> dict[str, Variable]:
     """Return public `pymc.Data` that a public graph reads, or that was taken as public when it was read."""
-    arrays, read = left_out.arrays_of_records(records), set(ancestors(list(graphs)))
-    known = {array.label for table in records.tables for array in table.reading.public_arrays}
+    arrays, known = left_out.arrays_of_records(records), left_out.known_to_be_public(records)
+    known |= {v for v in with_entries(graphs) if isinstance(v.type, HasShape)}
     private = set(arrays) | set(arrays.values())
-    return {
-        data.name: data
-        for data in records._model.data_vars
-        if data not in private and (data in read or data.name in known)
-    }
+    return {data.name: data for data in records._model.data_vars if data in known - private}
 
 
 def _parts(

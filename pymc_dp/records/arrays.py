@@ -212,7 +212,7 @@ class Arrays:
 
     def check(self, densities: Sequence[Variable], refuse: checks.Refuse) -> None:
         """Refuse arrays that may hold records, but not one entry a record."""
-        read = _with_entries([*graphs_of(self.model), *densities]) | self.inside
+        read = with_entries([*graphs_of(self.model), *densities]) | self.inside
         rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
         observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
         sizes = {int(np.prod(np.shape(row))) for row in rows.values()}
@@ -239,7 +239,8 @@ class Arrays:
 
     def _read(self, densities: Sequence[Variable]) -> set[Variable]:
         """Return the variables that are read as more than a size."""
-        return graph.read_as_values([*graphs_of(self.model), *densities]) | self.inside
+        graphs = [*graphs_of(self.model), *densities]
+        return (graph.read_as_values(graphs) & with_entries(graphs)) | self.inside
 
     def check_memory(
         self, opaque: OpaqueModel, axes: Mapping[Variable, RowType], refuse: checks.Refuse
@@ -287,7 +288,7 @@ class Arrays:
         return found
 
 
-def _with_entries(outputs: Sequence[Variable]) -> set[Variable]:
+def with_entries(outputs: Sequence[Variable]) -> set[Variable]:
     """Return variables whose entries are read, also as a size; not those of which only the shape is read."""
     read = set(outputs)
     for node in reversed(list(toposort(list(outputs)))):

@@ -12,7 +12,7 @@ from pytensor.scalar.basic import Abs, ScalarMaximum, ScalarMinimum, Sign
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import gate, graph, quadrature
+from pymc_dp.records import gate, graph, other_records, quadrature
 from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
 from pymc_dp.records.outcome_scores import Scored, terms_with
 from pymc_dp.records.predictors import Piece
@@ -110,7 +110,7 @@ class EffectScores:
         self, terms: Sequence[Variable], roots: Mapping[Variable, int], effects: Sequence[Variable]
     ) -> _Rows:
         seen = self._seen
-        stand_ins, density = graph.symbolic_rows(terms, roots, self._records.n_rows)
+        stand_ins, density = other_records.symbolic_rows(terms, roots, self._records.n_rows)
         inputs = {stand_ins[root]: axis for root, axis in roots.items()}
         first, axis = next(iter(inputs.items()))
         m = first.shape[axis]

@@ -11,7 +11,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, SpecifyShape
 
-from pymc_dp.records import gate, graph, kernels
+from pymc_dp.records import gate, graph, kernels, other_records
 from pymc_dp.records.clipped_sums import (
     LARGEST_N,
     Block,
@@ -169,7 +169,9 @@ class _OfRows:
 
     def __init__(self, records: Points):
         self._records = records
-        stand_ins, rows = graph.symbolic_rows(records._terms_of_values, records._roots, records.n_rows)
+        stand_ins, rows = other_records.symbolic_rows(
+            records._terms_of_values, records._roots, records.n_rows
+        )
         self._data = {stand_ins[root]: axis for root, axis in records._roots.items()}
         columns = graph.columns_of(records.shapes_of_values)
         try:

@@ -105,7 +105,7 @@ def meet(
     Parameters
     ----------
     rows : Variable, vector
-        One number a record, in the form that PyMC gave it (see `graph.rows`).
+        One number a record, in the form that PyMC gave it (see `other_records.rows`).
     parameters : sequence of Variable
     records : mapping of Variable to int
         Data of the records, and the axis of the records.

@@ -12,7 +12,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 from pytensor.tensor.sharedvar import TensorSharedVariable
 
-from pymc_dp.records import gate, graph
+from pymc_dp.records import gate, graph, other_records
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, terms_given
 from pymc_dp.records.derivatives import by_record, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
@@ -173,7 +173,7 @@ class OutcomeScores:
         self.reads = seen.read_by(flat) if found is None else sorted(columns)
         self.sums: list[Sum] = [[(1, np.array([k]))] for k in self.reads]
         if found is None:
-            stand_ins, rows = graph.symbolic_rows(flat, roots, n_rows)
+            stand_ins, rows = other_records.symbolic_rows(flat, roots, n_rows)
             self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
             self._outputs = self._by_record(rows, start)
         else:

@@ -187,7 +187,9 @@ def _counts_to(index: Variable, size: Variable) -> bool:
     node = index.owner
     while node is not None and isinstance(node.op, DimShuffle | Reshape):
         node = node.inputs[0].owner
-    if node is None or not isinstance(node.op, ARange) or bounds(node.inputs[0])[0] < 0:
+    if node is None or not isinstance(node.op, ARange):
+        return False
+    if bounds(node.inputs[0])[0] < 0 or bounds(node.inputs[2])[0] <= 0:
         return False
     stop, asked = node.inputs[1], size.owner
     while stop.owner is not None and isinstance(stop.owner.op, ScalarFromTensor | TensorFromScalar):

@@ -21,7 +21,7 @@ from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records import gate, graph
+from pymc_dp.records import gate, other_records
 from pymc_dp.records.coordinates import Coordinates
 from pymc_dp.records.derivatives import NotStructuredError, jacobian, numbers_a_record, replaced
 from pymc_dp.records.meetings import Kind, Meeting, Met, Summand, added, meet
@@ -138,7 +138,7 @@ def find(
     **Privacy.** A function of the graph, of shapes and of a public point; it is tried on made-up records. No
     value of a record is read.
     """
-    stand_ins, rows = graph.symbolic_rows(terms, roots, n_rows)
+    stand_ins, rows = other_records.symbolic_rows(terms, roots, n_rows)
     records = {stand_ins[root]: axis for root, axis in roots.items()}
     try:
         met = meet(rows, list(coordinates.columns), records, [stand_ins[root] for root in outcomes])

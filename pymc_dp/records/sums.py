@@ -18,7 +18,7 @@ from pytensor.graph.rewriting.utils import rewrite_graph
 from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError, kept, kind
-from pymc_dp.records import graph
+from pymc_dp.records import graph, other_records
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.reading import Reading
 
@@ -211,7 +211,7 @@ def compiled(
 
 def compiled_rows(records: "Points", **kwargs: object) -> Function:
     """Compile rows as a function of (theta, *roots), where the roots hold any number of records."""
-    stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
+    stand_ins, rows = other_records.symbolic_rows(records._terms, records._roots, records.n_rows)
     given = list(stand_ins.values())
     # Stabilised, so that rows are stable in every mode; and canonical: a parameter that by coincidence has as
     # many entries as there are records would else be reshaped to the number of records in the call.

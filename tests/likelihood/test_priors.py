@@ -2,7 +2,9 @@
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
+from pytensor.tensor.random.basic import NormalRV
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
@@ -33,3 +35,35 @@ def test_a_reference_level_of_zero_is_a_constant():
     deviations = 1 / np.sqrt(np.diag(prior.precision))
     np.testing.assert_allclose(deviations, [1e-7, 3e-7, 1.0], rtol=0.2)
     np.testing.assert_array_equal(prior.mean[:2], [0.0, 3.0])
+
+
+class Drawn(NormalRV):
+    """A law of the user's own."""
+
+    @classmethod
+    def rng_fn(cls, rng, mean, sigma, size):
+        return pytest.fail("a function of the user's has drawn")
+
+
+def of_a_law(mu, size):
+    rng = pytensor.shared(np.random.default_rng(0))
+    return Drawn()(mu, 1.0, size=size, rng=rng, return_next_rng=True)[1]
+
+
+@pytest.mark.filterwarnings("ignore:Calling a RandomVariable:DeprecationWarning")  # PyMC, of dist=
+@pytest.mark.parametrize(
+    "prior",
+    [
+        lambda: pm.CustomDist("a", logp=lambda v: -(v**2), random=Drawn.rng_fn),
+        lambda: pm.CustomDist(
+            "a", 0.0, dist=lambda mu, size: Drawn()(mu, 1.0, size=size, return_next_rng=True)[1]
+        ),
+    ],
+    ids=["random", "law"],
+)
+def test_what_draws_and_is_the_users_is_not_called(prior):
+    """It may draw from the records, and what it draws would decide about released numbers."""
+    with pm.Model() as model:
+        pm.Normal("y", prior(), pm.HalfNormal("s"), observed=np.linspace(-1, 1, 30))
+    found = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.zeros(2))
+    np.testing.assert_array_equal(found.precision, Normal.unknown(np.zeros(2)).precision)

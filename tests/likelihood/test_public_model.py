@@ -1,5 +1,6 @@
 """The public part of a model: the same priors, and nothing private in it, whatever the model is."""
 
+import datetime
 import enum
 import gc
 from types import FunctionType, ModuleType
@@ -288,7 +289,8 @@ def test_without_zeros_records_are_in_it(monkeypatch):
     """Control: where no zeros stand in for records, they are found in the graphs and in a pickle."""
     private = rows()
     records = RecordModel(everything(**private), verify=False, **KWARGS["everything"])
-    monkeypatch.setattr(left_out, "stand_ins", lambda records: {})
+    for name in ("stand_ins", "read_by_shape"):
+        monkeypatch.setattr(left_out, name, lambda given: {})
     public, secrets = PublicModel(records), Secrets(**private)
     assert secrets.in_objects(public.graphs) and secrets.in_bytes(cloudpickle.dumps(public))
 
@@ -347,16 +349,48 @@ def test_names_are_plain_text(word):
     assert found.free_RVs[0].name == "clinic" and type(found.free_RVs[0].name) is str
 
 
-@pytest.mark.parametrize("n", [80, 400])
-def test_rows_one_by_one_are_a_table(n):
-    values = np.random.default_rng(0).normal(size=n)
+SHAPES = {
+    "deterministic": lambda b, table: pm.Deterministic("total", b * table.shape[0]),
+    "excluded": lambda b, table: pm.Deterministic("excluded", b * table.shape[0]),
+    "potential": lambda b, table: pm.Potential("p", b / table.shape[1]),
+}
 
-    def public(k):
-        with pm.Model() as model:
-            prior = pm.Normal("b", pt.stack([pt.constant(v) for v in values[:k]]).mean(), 1)
-            pm.Normal("y", prior, 1, observed=values)
-        return PublicModel(RecordModel(model, verify=False))
 
-    with pytest.raises(dp.errors.PrivacyError, match="more numbers written into it than its priors need"):
-        public(n)
-    assert public(20).parts
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("table", [np.arange(360).reshape(120, 3), np.linspace(0, 1, 360).reshape(120, 3)])
+def test_data_of_which_only_the_shape_is_read_is_not_published(name, table):
+    with pm.Model() as model:
+        b = pm.Normal("b")
+        SHAPES[name](b, pm.Data("table", table))
+        pm.Normal("y", b, 1, observed=PRIVATE["y"])
+    records = RecordModel(model, verify=False, exclude_deterministics={"excluded"} & {*model.named_vars})
+    made = PublicModel(records).model(lambda phi: phi[0].sum())
+    leaves = graph.data_leaves([*made.basic_RVs, *made.deterministics, *made.potentials])
+    values = [graph.leaf_value(v) for v in leaves if np.ndim(graph.leaf_value(v))]
+    assert not made.data_vars and not any(np.any(value == table[-1, -1]) for value in values)
+    for one in (*made.deterministics, *made.potentials[:-1]):
+        assert one.eval({made["b"]: 1.0}) in (120.0, 1 / 3)
+
+
+def test_data_is_known_by_itself_and_not_by_its_name():
+    """Nothing reads this table, and an array that is read has its name."""
+    with pm.Model() as model:
+        pm.Data("grid", np.linspace(0, 1, 700))
+        b = pm.Normal("b", pt.as_tensor(np.array([0.25, 0.75]), name="grid").sum())
+        pm.Normal("y", b, 1, observed=PRIVATE["y"])
+    assert not PublicModel(RecordModel(model, verify=False)).model(lambda phi: phi[0].sum()).data_vars
+
+
+def test_time_zones_and_numbers_of_classes_of_the_users_are_no_labels():
+    class Zone(datetime.tzinfo):
+        def utcoffset(self, when):
+            return datetime.timedelta(0)
+
+    class Number(np.float64):
+        rows = TABLE
+
+    days = [datetime.datetime(2020, 1, k + 1, tzinfo=datetime.UTC) for k in range(GROUPS)]
+    assert PublicModel(by_site(days)).parts  # control
+    for labels in ([day.replace(tzinfo=Zone()) for day in days], [Number(k) for k in range(GROUPS)]):
+        with pytest.raises(dp.errors.PrivacyError, match="Coordinates of 'site' have a"):
+            PublicModel(by_site(labels))

@@ -102,6 +102,14 @@ def test_where_there_is_no_posterior_that_is_said_at_once(monkeypatch):
     assert "tune=" not in str(caught.value) and isinstance(caught.value.likelihood, dp.Likelihood)
 
 
+def test_a_variable_that_is_left_out_may_be_asked_for(made):
+    """It was an error of PyMC's, after the payment."""
+    public = dp.release_likelihood(made, epsilon=1)
+    for names, there in ((["beta", "logit"], {"beta"}), (["logit"], {"beta", "total"})):
+        found = draw(public, 20, 20, {"var_names": names, "chains": 1, **QUIET})
+        assert set(found["posterior"].data_vars) == there
+
+
 def test_what_cannot_succeed_is_refused_before_it_is_paid(made, tmp_path):
     ledger = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6)
     with pytest.raises(TypeError, match="neither it nor"):

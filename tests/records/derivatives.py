@@ -5,7 +5,7 @@ import pytensor.tensor as pt
 from pytensor.gradient import pushforward
 from pytensor.graph.replace import clone_replace
 
-from pymc_dp.records import graph
+from pymc_dp.records import graph, other_records
 from pymc_dp.records.predictors import find
 from pymc_dp.records.sums import compiled, guarded
 
@@ -21,7 +21,9 @@ def along(values, theta, direction):
 def gradients_of(records, phi):
     """By the likelihood coordinates, shape (n, p)."""
     seen = records.coordinates
-    stand_ins, rows = graph.symbolic_rows(seen.joined(seen.open_terms), records._roots, records.n_rows)
+    stand_ins, rows = other_records.symbolic_rows(
+        seen.joined(seen.open_terms), records._roots, records.n_rows
+    )
     direction = pt.vector("direction", shape=(seen.size,), dtype="float64")
     slope = along(rows, seen.vector, direction)
     given = list(stand_ins.values())

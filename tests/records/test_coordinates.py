@@ -11,7 +11,7 @@ from pytensor.graph.replace import clone_replace
 from benchmarks import models
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
-from pymc_dp.records import gate, graph
+from pymc_dp.records import gate, other_records
 from pymc_dp.records.model import RecordModel
 
 N, GROUPS = 60, 5
@@ -207,7 +207,7 @@ def test_what_is_found_is_what_the_likelihood_sees(name):
     assert seen.identity == (size is None)
     assert seen.size == (records.d if size is None else size)
     theta = records._start + 0.3 * np.random.default_rng(1).normal(size=records.d)
-    rows = clone_replace(graph.rows(seen.joined(seen.open_terms)), {seen.vector: seen.of_theta})
+    rows = clone_replace(other_records.rows(seen.joined(seen.open_terms)), {seen.vector: seen.of_theta})
     function = pytensor.function([records._theta], rows, mode=gate.CHECK_MODE, on_unused_input="ignore")
     np.testing.assert_allclose(function(theta), records.full_batch.rows(theta), rtol=1e-12, atol=1e-12)
     h = 1e-6 * np.eye(records.d)

@@ -6,7 +6,7 @@ import pytensor
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.records import graph
+from pymc_dp.records import other_records
 from pymc_dp.records.model import RecordModel
 from tests.records.everyday import EVERYDAY, POSITIVE, PUBLIC, YES
 
@@ -26,7 +26,7 @@ def test_it_is_read(name):
     roles = {v.role for v in records.reading.variables}
     assert roles <= {"sampled", "likelihood", "released", "left out", "Potential"}
     assert {"sampled", "likelihood"} <= roles
-    _, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
+    _, rows = other_records.symbolic_rows(records._terms, records._roots, records.n_rows)
     (slope,) = pytensor.grad(rows.sum(), [records._theta])
     assert slope.type.ndim == 1
 

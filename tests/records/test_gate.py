@@ -216,6 +216,15 @@ def test_public_data_raise_with_their_name_where_it_is_asked():
     np.testing.assert_array_equal(found(np.arange(6.0)), [0, 5])
 
 
+def test_positions_that_count_down_are_limited():
+    """From 100 to the length of a table they are beyond it, and were taken for its own."""
+    table = pytensor.shared(np.arange(4.0), shape=(None,))
+    down = gate.compile_graph([], table[pt.arange(100, table.shape[0], -1)], private=[])
+    assert np.all(np.isnan(down()) | np.isin(down(), np.arange(4)))
+    up = gate.compile_graph([], table[pt.arange(0, table.shape[0], 2)], private=[])
+    np.testing.assert_array_equal(up(), [0, 2])
+
+
 def test_a_deterministic_at_a_computed_position_releases_no_memory():
     """Compiled, it released words of the heap."""
     with pm.Model() as model:

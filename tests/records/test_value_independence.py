@@ -12,7 +12,7 @@ import pytest
 from pytensor.printing import debugprint
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records import graph
+from pymc_dp.records import other_records
 from pymc_dp.records.model import RecordModel
 from tests.records.derivatives import predictors_of
 from tests.records.leaks import LEAKS, LEFT_OUT, REASONS
@@ -73,7 +73,7 @@ def decision(entry, build):
 def structure(records):
     """Everything that was decided from the graph; the same for all values of the records."""
     reading, seen, found = records.reading, records.coordinates, predictors_of(records)
-    stand_ins, rows = graph.symbolic_rows(records._terms, records._roots, records.n_rows)
+    stand_ins, rows = other_records.symbolic_rows(records._terms, records._roots, records.n_rows)
     return {
         "arrays": reading.arrays,
         "variables": reading.variables,

@@ -1,0 +1,135 @@
+"""Rows that a loop writes into a prior, a Potential, a transform or a Deterministic are refused."""
+
+import numpy as np
+import pymc as pm
+import pytensor.tensor as pt
+import pytest
+
+from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records.model import RecordModel
+from pymc_dp.records.written_numbers import count
+
+N = 300
+Y = np.random.default_rng(0).normal(size=N)
+
+
+def chunks(size=20):
+    return [Y[k : k + size] for k in range(0, N, size)]
+
+
+def squares(v, rows):
+    return sum(-0.5 * (v - row) ** 2 for row in rows)
+
+
+def by_density(rows):
+    """A density that a loop over rows adds up."""
+    return lambda: pm.CustomDist("b", logp=lambda v: squares(v, rows))
+
+
+def of_chunks():
+    def logp(v):
+        return sum(pm.logp(pm.Normal.dist(v, 1), pt.constant(part)).sum() for part in chunks())
+
+    return pm.CustomDist("b", logp=logp)
+
+
+def drawn():
+    def dist(size):
+        return pm.Normal.dist(sum(pt.constant(row) for row in Y) / N, 0.01, size=size)
+
+    return pm.CustomDist("b", dist=dist)
+
+
+class Shifted(pm.logprob.transforms.Transform):
+    name = "shifted"
+
+    def forward(self, value, *inputs):
+        return value - sum(pt.constant(part).sum() for part in chunks())
+
+    def backward(self, value, *inputs):
+        return value + sum(pt.constant(part).sum() for part in chunks())
+
+    def log_jac_det(self, value, *inputs):
+        return pt.zeros_like(value)
+
+
+def potential(rows):
+    def make():
+        b = pm.Normal("b")
+        pm.Potential("p", squares(b, rows))
+        return b
+
+    return make
+
+
+def potentials():
+    b = pm.Normal("b")
+    for k, part in enumerate(chunks(60)):
+        pm.Potential(f"p{k}", squares(b, part.tolist()))
+    return b
+
+
+def deterministic():
+    b = pm.Normal("b")
+    pm.Deterministic("d", squares(b, Y.tolist()))
+    return b
+
+
+ROWS = {
+    "density": by_density(Y.tolist()),
+    "density, chunks": of_chunks,
+    "dist": drawn,
+    "transform": lambda: pm.Normal("b", transform=Shifted(), default_transform=None),
+    "mean": lambda: pm.Normal("b", pt.stack([pt.constant(row) for row in Y]).mean(), 1),
+    "potential": potential(Y.tolist()),
+    "potentials": potentials,
+    "whole numbers": potential([int(1e6 * row) for row in Y]),
+    "zeros and ones": potential([int(row > 0) for row in Y]),
+    "complex": lambda: pm.Normal("b", pt.real(sum(pt.constant(row + 0j) for row in Y)), 1),
+    "deterministic": deterministic,
+}
+
+
+def read(make, **kwargs):
+    with pm.Model() as model:
+        pm.Normal("y", make(), 1, observed=Y)
+    return RecordModel(model, verify=False, **kwargs)
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_one_by_one_are_refused(name):
+    """Whatever type they have, and however few different ones there are."""
+    with pytest.raises(ModelRefusedError, match="more than 100 numbers written into it") as found:
+        read(ROWS[name])
+    assert repr(float(Y[0])) not in str(found.value)
+
+
+HONEST = {
+    "density": by_density([0.5, -1.0]),
+    "polynomial": lambda: pm.Deterministic("d", sum(k * pm.Normal(f"b{k}") ** k for k in range(40))),
+    "mixture": lambda: pm.NormalMixture("b", np.ones(12) / 12, np.arange(12.0), np.ones(12)),
+    "factor": lambda: pm.LKJCholeskyCov("c", n=6, eta=2, sd_dist=pm.HalfNormal.dist(1))[0].sum(),
+    "many priors": lambda: sum(pm.StudentT(f"b{k}", nu=3, mu=0, sigma=2.5) for k in range(30)),
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_what_priors_have_is_accepted(name):
+    """Control."""
+    assert read(HONEST[name]).reading.log_priors
+
+
+def test_arrays_that_are_declared_do_not_count():
+    def make():
+        return pm.Normal("b", sum(pt.constant(part).sum() for part in parts), 1)
+
+    parts = [row.copy() for row in chunks()]
+    with pytest.raises(ModelRefusedError, match="numbers written into it"):
+        read(make)
+    assert read(make, public=parts).reading.log_priors
+
+
+def test_positions_and_sizes_do_not_count():
+    v = pt.vector()
+    assert count([v[3] + v[4:9].sum() + pt.zeros(7).sum() + v.reshape((2, 5))[0, 1]], ()) < 4
+    assert count([2.0 * v + 1.0 * v + pt.stack([v[0], 3.0, 4.0]).sum()], ()) >= 4
