@@ -129,7 +129,7 @@ class DPNUTS(BlockedStep):
     _point: PointType | None = None
 
     def __new__(cls, *args: object, **kwargs: object) -> "DPNUTS":
-        """Make the object without storing the arguments, as PyMC does: each copy would then hold the model."""
+        """Make the object without PyMC's record of the arguments: each copy would hold the model in it."""
         return object.__new__(cls)
 
     def __getnewargs_ex__(self):

@@ -82,10 +82,10 @@ class DPPenaltyMH(WalkStep):
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
         Algorithm 2). `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then given by the owners.
-        The rows of the model are not used.
+        The rows of the model are then no part of the data.
     data : Shards, optional
         Records in several parts, on other machines or read one after another. The rows of the model are then
-        not used.
+        no part of the data.
     exclude_deterministics : list of str
         Deterministics that are not to be released. Those that read a private row never are released.
     clip_fraction : bool
