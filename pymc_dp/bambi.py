@@ -1,4 +1,4 @@
-"""from_bambi(): the PyMC model of a Bambi model, or a refusal that lists every place where it read the data."""
+"""from_bambi(): the PyMC model of a Bambi model, or a refusal that lists what was computed from the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING

@@ -54,7 +54,7 @@ class BudgetError(PrivacyError):
 
 
 class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, no ledger, of a newer format, or for another budget: nothing may run."""
+    """The ledger file is missing, damaged, not a ledger, too new, or for another budget: nothing may run."""
 
 
 class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
@@ -95,7 +95,7 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
         return type(self), (self.spent, self.requested, self.remaining, self.epsilon, self.delta, self.hint)
 
     def with_hint(self, hint: str) -> "PrivacyBudgetExceeded":
-        """Return the same error with advice about the caller's arguments, as "At most draws=350 would fit."."""
+        """Return the same error with advice on the caller's arguments: "At most draws=350 would fit."."""
         return type(self)(self.spent, self.requested, self.remaining, self.epsilon, self.delta, hint)
 
 
@@ -152,7 +152,7 @@ def log_failures(path: str | os.PathLike[str] | None) -> None:
 
 
 def kept(error: BaseException) -> str:
-    """Write an error to the data holder's file, if there is one; return a sentence that says where to look."""
+    """Write an error to the data holder's file, if there is one; return a sentence on where to look."""
     path = os.environ.get(_FAILURES)
     if path is None:
         return "To see details, the data holder calls dp.log_failures(path). Keep that file private."

@@ -43,7 +43,7 @@ def expected_accuracy[Rows](
     trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> pd.DataFrame:
-    """Estimate how accurate each parameter will be after `release_likelihood`, for budgets and numbers of records.
+    """Estimate each parameter's accuracy after `release_likelihood`, for budgets and numbers of records.
 
     For each simulated data set, likelihoods are released as they would be from private rows, and compared
     with one that is released without noise from the same rows. No private row is read, and nothing is paid.
@@ -74,8 +74,8 @@ def expected_accuracy[Rows](
         One row for each n, epsilon and likelihood coordinate (on the unconstrained scale, for variables that
         PyMC transforms):
 
-        * wider: the standard deviation of the coordinate, divided by the one without privacy; 1 is no loss. The
-          median over the repeats
+        * wider: the standard deviation of the coordinate, divided by the one without privacy; 1 is no loss.
+          The median over the repeats
         * moved: the distance of its mean from the one without privacy, in standard deviations of the latter
           (root mean square over the repeats)
         * verdict: the verdict on the coordinate in the report; the most frequent one
@@ -237,7 +237,7 @@ class Releases:
 
 
 def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
-    """Return means and standard deviations of the coordinates, under a normal prior that approximates the model's."""
+    """Return means and standard deviations of the coordinates, under a normal approximation of the prior."""
     covariance = np.linalg.inv(found.message.information + prior.precision)
     mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
     return mean, np.sqrt(np.diag(covariance))

@@ -135,7 +135,7 @@ class Released:
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
     def facts(self, withheld_dims: Collection[str] = (), left_out: Collection[str] = ()) -> ReleasedFacts:
-        """Return how to decode the bytes of `__call__`, with dims, coordinates and what is left out; for JSON.
+        """Return how to decode the bytes of `__call__`, dims, coordinates and what is left out; for JSON.
 
         Parameters
         ----------
