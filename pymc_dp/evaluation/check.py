@@ -64,7 +64,7 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     Notes
     -----
     **Privacy.** Derived like the log-likelihood: arrays of records are in shared variables, checks of values
-    are removed, indices beyond the end of a table are not followed, and row i depends on record i alone, as
+    are removed, indices are kept within the tables that they index, and row i depends on record i alone, as
     the types of the graph's variables show.
     """
     opaque, reading = records.reading.opaque, records.reading
@@ -124,7 +124,7 @@ def masses(pit: Pit, cells: int) -> np.ndarray:
 
 
 def counts_of(mass: np.ndarray, unit_of_row: np.ndarray | None, n: int) -> np.ndarray:
-    """Return exact sums of the records' masses, in units of ``1 / GRID``; a person's is the mean of her rows."""
+    """Sum the records' masses exactly, in units of ``1 / GRID``; a person's mass is the mean of her rows'."""
     if unit_of_row is not None:
         rows = np.bincount(unit_of_row, minlength=n)
         sums = np.stack([np.bincount(unit_of_row, weights=c, minlength=n) for c in mass.T], axis=1)
@@ -178,13 +178,13 @@ class Check:
 
     @property
     def expected(self) -> float:
-        """Expected number of records in each cell if the model is right; from the counts where n is private."""
+        """Expected records in each cell if the model is right; from the noisy counts where n is private."""
         total = float(self.n) if self.n is not None else max(float(self.counts.sum()), 1.0)
         return total / self.counts.size
 
     @property
     def std(self) -> float:
-        """Standard deviation of a count if the model is right, from sampling of the records and from noise."""
+        """Standard deviation of a count if the model is right: sampling of the records, and noise."""
         return math.sqrt(self.expected * (1 - 1 / self.counts.size) + self.noise**2)
 
     @property

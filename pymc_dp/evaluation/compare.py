@@ -78,7 +78,7 @@ class Comparison:
         return pd.DataFrame.from_dict(rows, orient="index").sort_values("elpd_diff", ascending=False)
 
     def probability_better(self, name: str) -> float:
-        """Return the probability that a model's density is above the reference's, given the released numbers."""
+        """Return the probability that a model is better than the reference, given the released numbers."""
         total = self.totals[name]
         return float(ndtr(total.sum / math.hypot(total.sampling, total.noise, total.cut)))
 

@@ -68,7 +68,7 @@ def cells_of(values: np.ndarray, void: np.ndarray) -> np.ndarray:
 
 
 def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[int, int]:
-    """Return exact sums of ``clip(v / C)`` and of its square, in units of ``1 / GRID``; void records add 0."""
+    """Sum ``clip(v / C)`` and its square exactly, in units of ``1 / GRID``; void records add 0."""
     with np.errstate(all="ignore"):
         inside = np.clip(values / bound, -1.0, 1.0)
     inside = np.where(void | np.isnan(inside), 0.0, inside)
@@ -199,7 +199,7 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
 
 
 def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return numbers of records by magnitude, from the centre outwards: those seen, and those that noise may hide.
+    """Return numbers of records by magnitude, from 0 outwards: those seen, and those that noise may hide.
 
     Beyond the last cell that is seen, noise may hide records. In the first such cell, their number is bounded
     by its count and noise (it is not extrapolated from the cells that are seen, as bulk and tail may differ).

@@ -100,7 +100,7 @@ def fitted(
 
 
 class EvaluationFacts(SpendingFacts):
-    """Cost of an evaluation, its privacy unit (row or person), and the number of draws used (of each model)."""
+    """Cost of an evaluation, its privacy unit (row or person), and numbers of draws used (of each model)."""
 
     unit: str
     draws: int | dict[str, int]

@@ -169,7 +169,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, np.ndarray],
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, np.ndarray], known: Facts
 ) -> tuple[list[str], Reading]:
-    """Describe the private rows that outputs read, with `given` in place of data; return the `Reading` too."""
+    """Describe what outputs read of private rows, with `given` in place of data; return the reading too."""
     units = None if known["unit"] == "row" else known.get("n")
     reading = read(model, units=units, **settings_of(known, model))
     fixed = _counts_are_public(known)
