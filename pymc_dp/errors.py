@@ -54,7 +54,7 @@ class BudgetError(PrivacyError):
 
 
 class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, not a ledger, too new, or for another budget: nothing may run."""
+    """The ledger file is missing, damaged, no ledger, of another format or budget: nothing may run."""
 
 
 class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it

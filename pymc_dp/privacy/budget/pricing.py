@@ -257,8 +257,8 @@ def default_inclusion(clip_bound: float, n: int, d: int) -> float:
     float
         Large enough that (1) sampling of the batch adds a variance of at most about 1 to the log-ratio, on
         average over the directions of a short move, whatever the records (docs/proofs/fast_mh, section 7);
-        (2) ``x = N B / lambda <= 1``, where batches cost hardly more privacy than all records; (3) a batch
-        has 1,000 records or more.
+        (2) ``x = N B / lambda <= 1``, where batches cost hardly more privacy than all records do, if records
+        are replaced; (3) a batch has 1,000 records or more.
     """
     return max(n * clip_bound**2 / d + 0.5 * clip_bound, 2 * clip_bound, SMALLEST_BATCH / n)
 
