@@ -276,7 +276,7 @@ class CallBudget:
     def open_chain(
         self, rng: np.random.Generator, plan: PrivacyPlan, *, is_private: bool, label: str
     ) -> ChainBudget:
-        """Take a slot for a chain; the ledger is charged once, for the whole call, before the first iteration.
+        """Take a slot for a chain. The ledger is charged once, for the whole call, at the first iteration.
 
         Parameters
         ----------

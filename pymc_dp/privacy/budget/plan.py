@@ -261,7 +261,7 @@ class PrivacyPlan(Call):
 
     @property
     def promise(self) -> str:
-        """The guarantee in words. Its epsilon is never below the cost of the events, whatever was requested."""
+        """The guarantee in words, with an epsilon that is never below the cost of the events."""
         return promise(max(self.epsilon, self.epsilon_at(self.delta)), self.delta)
 
     @cached_property
