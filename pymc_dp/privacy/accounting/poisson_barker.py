@@ -131,7 +131,7 @@ def _supremum(rate: float, clip_bound: float, order: float, up: float, down: flo
 def _largest_excess(
     low: np.ndarray, high: np.ndarray, rise: np.ndarray, fall: np.ndarray, order: float
 ) -> np.ndarray:
-    """Return the largest ``exp((order - 1) D) - 1`` for y in [low, high], both directions, constant shifts."""
+    """Return the largest ``exp((order - 1) D) - 1``, y in [low, high], both directions, constant shifts."""
     eta = rise + fall
     peak = range_peak(eta, order)
     # Probability q, under the second data set, of the outcome that is more likely under the first.

@@ -79,8 +79,8 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
         shift = _shift(-left, rates)  # the largest of each cell
         found = []
         for below in (False, True):
-            # By symmetry, the larger probability of a rejection corresponds to the smaller one of an
-            # acceptance.
+            # The quantile of the larger probability of a rejection is as far below 0 as that of the smaller
+            # probability of an acceptance.
             curve = pairs(GaussianThreshold(), np.array([left, right]) - (shift if below else 0), shift)
             found.append(on_batches(q, *curve, below))
         return largest_excess(found, order)
