@@ -75,9 +75,8 @@ class GuidedWalk(OneAtATime):
 
     After a rejected move the component's direction is reversed. The chain on parameters and directions
     together is not reversible, but has the right stationary distribution (docs/proofs/penalty). Far from the
-    bulk of the posterior many moves of a plain walk go in the wrong direction and are rejected;
-    a guided walk reverses once and then keeps its direction. It also diffuses faster where noise dominates
-    (docs/penalty).
+    bulk of the posterior many moves of a plain walk go in the wrong direction and are rejected; a guided walk
+    reverses once and then keeps its direction. It also diffuses faster where noise dominates (docs/penalty).
 
     Parameters
     ----------

@@ -218,7 +218,7 @@ class DPStep(Iterating):
 
     @property
     def _sensitivity(self) -> float:
-        """Most that one record moves a sum over records, in units of the clip bound."""
+        """The most by which one record moves a sum over records, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod

@@ -238,7 +238,7 @@ class DPNUTS(BlockedStep):
 
 
 def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
-    """Refuse effects that a release integrates: `pymc.sample` would keep a draw of each of them."""
+    """Refuse effects that a release integrates out: `pymc.sample` would keep draws of each of them."""
     if len(tables_of(model)) > 1:
         return
     unit = given.get("privacy_unit")

@@ -207,7 +207,7 @@ class Guarantee:
 
     @property
     def is_private(self) -> bool:
-        """Whether no event is without a guarantee."""
+        """Whether every event has a guarantee."""
         return all(costs_of(event).private for event in self.events.counts)
 
     def epsilon(self, delta: float) -> float:

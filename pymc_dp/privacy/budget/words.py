@@ -42,7 +42,9 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
     if not math.isfinite(epsilon):
         return []
     said = []
-    usual = 20.0  # above it, odds may change by more than 4e8: doubts about a record may become certainty
+    # Above it exp(epsilon), the factor by which odds about a record may change, is more than 4e8: whoever has
+    # a doubt about a record can lose it.
+    usual = 20.0
     if epsilon > usual:
         said.append(
             f"epsilon = {epsilon:g} is above {usual:g}: odds about one record may change "
