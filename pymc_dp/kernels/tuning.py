@@ -51,7 +51,7 @@ def optimal_barker_walk(d: int, fixed_length: bool) -> tuple[float, float]:
     """Find the step length as `optimal_walk`, for Barker's test and log-ratios that are N(-s**2 / 2, s**2).
 
     Log-ratios of long moves in many dimensions have this distribution, and so has the noise of an exact
-    minibatch test makes noisy. The best values for moves of one length are 2.46 and .16 (Agrawal, Vats,
+    minibatch test. The best values for moves of one length are 2.46 and .16 (Agrawal, Vats,
     Łatuszyński & Roberts 2023).
     """
     normal = stats.norm.ppf(_QUANTILES)

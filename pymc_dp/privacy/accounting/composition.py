@@ -244,7 +244,7 @@ class Guarantee:
         return _smallest(self.events, "epsilon", self.reference_delta)[1]
 
     def by_accountant(self, delta: float | None = None) -> dict[str, float]:
-        """Return epsilon at a delta by each accountant that has a bound, smallest first.
+        """Return epsilon at a delta by each accountant that has a bound, smallest first: all upper bounds.
 
         Parameters
         ----------

@@ -61,9 +61,9 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
     Notes
     -----
     **Privacy.** Released: the decision; not which records were drawn. The distribution of V, which is added
-    to the noise, and the public terms of the log-ratio are arbitrary. docs/proofs/barker, Theorem 4: wherever
-    the record is in its range, the acceptance probability is in ``[Phi(y), Phi(y + shift)]``, and the ends
-    are the worst case.
+    to the noise, and what is added to the log-ratio are arbitrary but public. docs/proofs/barker, Theorem 4:
+    wherever the record is in its range, the acceptance probability is in ``[Phi(y), Phi(y + shift)]``, and
+    the ends are the worst case.
     """
     q = batch_size / dataset_size
     beta, gamma = rates = _rates(batch_size)

@@ -48,8 +48,8 @@ class PrivacyFilter:
     neighboring_relation : {"substitute", "add_remove"}
     accounting : {"renyi", "gaussian"}
         "renyi" accepts every event that has a Renyi bound, and allows 10-20% fewer Gaussian releases than
-        "gaussian". The latter is exact, accepts Gaussian releases only, and charges penalty decisions as
-        such.
+        "gaussian". The latter is exact, accepts Gaussian releases only, and charges penalty decisions like
+        Gaussian releases.
     order : float, optional
         Renyi order, fixed before anything is requested. Default: the order that is best for Gaussian
         releases.
