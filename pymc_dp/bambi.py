@@ -1,4 +1,4 @@
-"""from_bambi(): a Bambi model as one that a private step takes, or every place where Bambi read the data."""
+"""from_bambi(): the PyMC model of a Bambi model, or a refusal that lists what was computed from the data."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 
 def from_bambi(model: "Model", *, levels: Mapping[str, Sequence[object]] | None = None) -> pm.Model:
-    """Build a Bambi model from public numbers alone, or refuse it, naming each that comes from the data.
+    """Build a Bambi model, or refuse it and list every number in it that was computed from the data.
 
     Parameters
     ----------
     model : bambi.Model
         Made with ``auto_scale=False`` and ``center_predictors=False``.
     levels : mapping of str to sequence, optional
-        Public levels of each categorical column, in their order: `Prepare.coords`, or known. The column is
-        an ordered `pandas.Categorical` with these categories; of others formulae takes the levels that
-        occur.
+        Public levels of each categorical column, in their order: from `Prepare.coords`, or known otherwise.
+        The column must be an ordered `pandas.Categorical` with these categories; for other columns formulae
+        takes the levels that occur in the data.
 
     Returns
     -------
@@ -39,15 +39,15 @@ def from_bambi(model: "Model", *, levels: Mapping[str, Sequence[object]] | None 
     Raises
     ------
     ModelRefusedError
-        Something of it was made from the data; all of it is named.
+        The model has numbers that were computed from the data; the message lists all of them.
     TypeError
-        It is no `bambi.Model`.
+        `model` is not a `bambi.Model`.
 
     Notes
     -----
-    **Privacy.** Reads declarations: formula, priors, column types. Bambi's own errors, when a model of it is
-    made, show values of the data: they are the data holder's. Numbers that you computed from the data and
-    gave to Bambi yourself cannot be told from others.
+    **Privacy.** Reads declarations: formula, priors, column types. Errors that Bambi raises while a model is
+    made show values of the data: they are for the data holder alone. Numbers that you computed from the data
+    and gave to Bambi yourself cannot be distinguished from others.
     """
     try:
         from bambi import Model
@@ -78,7 +78,7 @@ def from_bambi(model: "Model", *, levels: Mapping[str, Sequence[object]] | None 
 
 
 def _from_the_data(model: "Model", levels: Mapping[str, Sequence[object]]) -> Iterator[str]:
-    """What was computed from the data, in words."""
+    """Yield a description of each number that was computed from the data."""
     if model.dropna:
         yield "the number of records: dropna=True leaves out incomplete rows (fill them in by a public rule)"
     # Families whose number of parameters is the number of levels that Bambi finds in the outcome.
@@ -107,16 +107,16 @@ def _from_the_data(model: "Model", levels: Mapping[str, Sequence[object]]) -> It
 
 
 def _parts(term: "Term") -> list["Component"]:
-    """What a term of formulae is made of: columns, and calls.
+    """Return the columns and calls that a term of formulae is made of.
 
     Raises
     ------
     TypeError
-        A term of a kind that is not known here.
+        The term's class is unknown.
     """
     from formulae.terms import terms
 
-    if isinstance(term, terms.GroupSpecificTerm):  # the effect, and what it varies by
+    if isinstance(term, terms.GroupSpecificTerm):  # the effect, and the groups by which it varies
         return _parts(term.expr) + _parts(term.factor)
     if isinstance(term, terms.Response):
         return _parts(term.term)
@@ -128,9 +128,10 @@ def _parts(term: "Term") -> list["Component"]:
 
 
 def _priors(model: "Model") -> Iterator[str]:
-    """Priors that Bambi scaled.
+    """Yield the priors that Bambi scaled.
 
-    Its marks of them are names for the user alone: `set_priors` takes the marks off, and leaves the numbers.
+    The attribute `auto_scale` of a prior only helps to name them: `set_priors` removes it, and leaves the
+    scaled numbers.
     """
     from bambi import Prior
 
@@ -149,12 +150,12 @@ def _priors(model: "Model") -> Iterator[str]:
 
 
 def _components(components: Sequence["Component"], categorical: dict[str, None]) -> Iterator[str]:
-    """Calls that read a whole column; columns that are categorical go into `categorical`."""
+    """Yield the calls that may read a whole column; add the categorical columns to `categorical`."""
     for component in components:
         if type(component).__name__ == "Call":
             callee, _, arguments = component.name.removesuffix(")").partition("(")
             plain = all(argument.strip().isidentifier() for argument in arguments.split(","))
-            # Calls that read one row at a time, if their arguments are columns.
+            # These calls read one row at a time, if their arguments are columns.
             if callee not in ("offset", "p", "prop", "proportion") or not plain:
                 yield (
                     f"{component.name}: what a call in a formula reads cannot be told (scale, center, bs, "
@@ -165,7 +166,7 @@ def _components(components: Sequence["Component"], categorical: dict[str, None])
 
 
 def _levels(name: str, dtype: object, levels: Mapping[str, Sequence[object]]) -> Iterator[str]:
-    """Whether a column's levels are those that were declared."""
+    """Yield what is wrong with a column's levels, if they are not the declared ones."""
     if name not in levels:
         yield f"the levels of {name!r}: give those that are public, levels={{{name!r}: [...]}}"
     elif not (isinstance(dtype, pd.CategoricalDtype) and dtype.ordered):

@@ -1,4 +1,4 @@
-"""How far one record may move the log-likelihood ratio."""
+"""Clip bounds: by how much one record may change the log-likelihood ratio of two points."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike
 
 from pymc_dp.bounds import check_bound
 
-# A move that underflows still has a positive bound, whose reciprocal does not overflow.
+# Smallest clip bound of a move, in nats: positive even if the move's length underflows, and so large that its
+# reciprocal does not overflow.
 SMALLEST_BOUND = 1e-290
 
 
@@ -18,12 +19,12 @@ class Clip(Protocol):
     """Bound on one record's log-likelihood ratio, as a function of the move."""
 
     def bound(self, move: np.ndarray) -> float:
-        """B > 0 for a displacement of shape (d,)."""
+        """Return the bound B > 0, in nats, for a displacement of shape (d,)."""
 
 
 @dataclass(frozen=True)
 class LipschitzClip:
-    """``B = L * norm(move)``: clips nothing when L bounds every record's gradient norm.
+    """Clip at ``B = L * norm(move)``, which clips nothing if L bounds every record's gradient norm.
 
     Parameters
     ----------
@@ -44,23 +45,23 @@ class LipschitzClip:
         return f"{self.constant:g} x distance moved"
 
 
-#: Lipschitz constants: one, one a component, or by free variable.
+#: Lipschitz constants: one number, one for each component, or those of each free variable.
 type Constants = ArrayLike | Mapping[str, ArrayLike]
 
 
 class LipschitzByPart:
-    """``B = sum over parts of L_b * norm(move of part b)``, a part being a variable or a component.
+    """Clip at ``B = sum over parts of L_b * norm(move of part b)``; a part is a variable or a component.
 
-    If ``L_b`` bounds the norm of every record's gradient with respect to part b, nothing is clipped. No
-    larger than ``norm(L) * norm(move)``, by the Cauchy-Schwarz inequality; a move of component j alone is
-    clipped at ``L_j`` times its length.
+    If ``L_b`` bounds the norm of every record's gradient with respect to part b, nothing is clipped. B is at
+    most ``norm(L) * norm(move)``, by the Cauchy-Schwarz inequality; a move of component j alone is clipped at
+    ``L_j`` times its length.
 
     Parameters
     ----------
     constants : array_like of shape (d,), or dict of str to float or array_like
-        One number a component, in the order of the flat unconstrained vector; or, for each free variable, a
-        number (a bound of the norm of its gradient) or an array of its unconstrained shape (a bound for each
-        of its components). In nats per unit of unconstrained space.
+        One number for each component, in the order of the flat unconstrained vector; or, for each free
+        variable, a number (a bound of the norm of its gradient) or an array of its unconstrained shape (a
+        bound for each of its components). In nats per unit of unconstrained space.
 
     Raises
     ------
@@ -80,7 +81,7 @@ class LipschitzByPart:
         return f"lipschitz[{name!r}]" if self._by_name else "lipschitz"
 
     def fitted(self, shapes: Mapping[str, tuple[int, ...]]) -> "LipschitzByPart":
-        """Find the parts in the flat vector.
+        """Find the parts in the flat vector, and return this object.
 
         Parameters
         ----------
@@ -90,7 +91,7 @@ class LipschitzByPart:
         Raises
         ------
         ValueError
-            The constants are not those of these variables.
+            The names or shapes of the constants are not those of these variables.
         """
         if not self._by_name:
             shapes = {"array": (sum(map(math.prod, shapes.values())),)}
@@ -126,7 +127,7 @@ class LipschitzByPart:
 
 @dataclass(frozen=True)
 class ConstantClip:
-    """``B`` nats whatever the move.
+    """Clip at B nats, whatever the move.
 
     Parameters
     ----------
@@ -148,13 +149,13 @@ class ConstantClip:
 
 
 def clipped(ratios: np.ndarray, bound: float) -> np.ndarray:
-    """Log-likelihood ratios clipped to [-bound, bound]: an odd function; NaN gives 0."""
+    """Return log-likelihood ratios clipped to [-bound, bound]: an odd function; NaN gives 0."""
     return np.clip(np.nan_to_num(ratios, nan=0.0, posinf=bound, neginf=-bound), -bound, bound)
 
 
 def shares(ratios: np.ndarray, bound: float) -> np.ndarray:
-    """Log-likelihood ratios in units of `bound`, clipped to [-1, 1]: an odd function; NaN gives 0."""
-    with np.errstate(all="ignore"):  # that a quotient overflows would be about a record
+    """Return log-likelihood ratios in units of `bound`, clipped to [-1, 1]: an odd function; NaN gives 0."""
+    with np.errstate(all="ignore"):  # a warning of an overflow would leak something about a record
         return clipped(ratios / bound, 1.0)
 
 
@@ -166,7 +167,8 @@ def as_clip(lipschitz: Constants | None, clip_bound: ArrayLike | None, *, by_par
     lipschitz : float, array_like or dict, optional
     clip_bound : float, optional
     by_part : bool
-        Whether the step takes constants for parts of the parameters; it then has to call `fitted`.
+        Whether the step takes constants for parts of the parameters. It then has to call
+        `LipschitzByPart.fitted`.
     """
     if (lipschitz is None) == (clip_bound is None):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""What can go wrong, by name. No message carries a value that was computed from private rows."""
+"""Errors and warnings of the package. No message contains a value that was computed from private rows."""
 
 import builtins
 import os
@@ -34,11 +34,11 @@ class ModelRefusedError(PrivacyError):
     Parameters
     ----------
     what : str
-        What was found, with the name of the variable.
+        The problem, with the name of the variable.
     why : str
-        Why it would leak or make the stated guarantee wrong.
+        Why the model would leak, or make the stated guarantee wrong.
     fix : str
-        What to do about it.
+        How to change the model or the call.
     """
 
     def __init__(self, what: str, why: str, fix: str):
@@ -50,15 +50,15 @@ class ModelRefusedError(PrivacyError):
 
 
 class BudgetError(PrivacyError):
-    """A chain, an iteration or a call would go beyond the (epsilon, delta) that was declared."""
+    """A chain, an iteration or a call would exceed the declared (epsilon, delta)."""
 
 
 class LedgerError(PrivacyError):
-    """The ledger file is missing, damaged, foreign, newer, or for another budget: nothing may run."""
+    """The ledger file is missing, damaged, no ledger, of another format or budget: nothing may run."""
 
 
 class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for it
-    """A request does not fit what is left of a ledger's budget; nothing was recorded and nothing may run.
+    """A request does not fit a ledger's remaining budget; nothing was recorded and nothing may run.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
     epsilon, delta : float
         The ledger's budget.
     hint : str
-        How to fit, in the caller's terms; may be empty.
+        Advice on a call that would fit, in terms of the caller's arguments; may be empty.
     """
 
     def __init__(
@@ -95,49 +95,51 @@ class PrivacyBudgetExceeded(BudgetError):  # noqa: N818 - the field's name for i
         return type(self), (self.spent, self.requested, self.remaining, self.epsilon, self.delta, self.hint)
 
     def with_hint(self, hint: str) -> "PrivacyBudgetExceeded":
-        """The same error with advice in the caller's terms, as "At most draws=350 would fit."."""
+        """Return the same error with advice on the caller's arguments: "At most draws=350 would fit."."""
         return type(self)(self.spent, self.requested, self.remaining, self.epsilon, self.delta, hint)
 
 
 class TooFewRecordsError(PrivacyError):
-    """The budget is too small for so few records; said from released quantities alone."""
+    """The budget is too small for so few records; decided from released quantities alone."""
 
 
 def kind(error: BaseException) -> str:
-    """Name of an error's class, for messages without values.
+    """Return the name of an error's class, for messages without values.
 
     Parameters
     ----------
     error : BaseException
-        Raised while private rows were at hand, by code that is not ours.
+        Raised while private rows were read, by code that is not part of this package.
 
     Returns
     -------
     str
-        Of a built-in class. Others are not named: a class that was made while rows were read can carry a
-        value in its name.
+        The name of a built-in class. Other classes are not named: one that was made while rows were read can
+        have a value in its name.
     """
     name = type(error).__name__
     return name if getattr(builtins, name, None) is type(error) else "an error of another class"
 
 
-# Where the data holder wants to read why code failed on private rows; processes that are started have it too.
+# Environment variable with the path of the data holder's file of failures; child processes inherit it.
 _FAILURES = "PYMC_DP_FAILURES"
 
 
 def log_failures(path: str | os.PathLike[str] | None) -> None:
-    """Write down, for the data holder alone, why a model fails on private rows: what was raised, and where.
+    """Log errors on private rows, with messages and tracebacks, to a file for the data holder alone.
 
-    Errors of this package say that it failed, and of which kind the error was; a message may hold values.
+    The errors that this package raises state only that the model failed, and the class of the original error,
+    because its message may contain values of records.
 
     Parameters
     ----------
     path : str, Path or None
-        File that is appended to, readable by its owner only. None: nothing is written, as at the start.
+        File to which errors are appended, readable by its owner only. None, the default at the start: nothing
+        is written.
 
     Notes
     -----
-    **Privacy.** The file holds values of records: it is private, like the table. Nothing of it is in a
+    **Privacy.** The file contains values of records: it is private, like the table. Nothing of it is in a
     result, a report or an error. That something failed is not hidden: it ends the call.
     """
     if path is None:
@@ -150,7 +152,7 @@ def log_failures(path: str | os.PathLike[str] | None) -> None:
 
 
 def kept(error: BaseException) -> str:
-    """Write an error to the data holder's file, if there is one; where to look, in words without values."""
+    """Write an error to the data holder's file, if there is one; return a sentence on where to look."""
     path = os.environ.get(_FAILURES)
     if path is None:
         return "To see details, the data holder calls dp.log_failures(path). Keep that file private."
@@ -168,13 +170,13 @@ class NotPrivateWarning(UserWarning):
 
 
 def warn_not_private(stacklevel: int) -> None:
-    """Tell whoever called so many functions up that the result has no guarantee."""
+    """Warn that the result has no guarantee; `stacklevel` as in `warnings.warn`, from the caller."""
     said = "This result is NOT PRIVATE: epsilon is inf, or a debug seed was used."
     warnings.warn(said, NotPrivateWarning, stacklevel=stacklevel + 1)
 
 
 class WeakGuaranteeWarning(UserWarning):
-    """The guarantee holds and says little: epsilon above 20, or delta of 1 / n and more."""
+    """The guarantee holds, but is weak: epsilon is above 20, or delta is 1 / n or more."""
 
 
 _SAMPLE_AGAIN = (
@@ -184,16 +186,16 @@ _SAMPLE_AGAIN = (
 
 
 class NotSampledError(PrivacyError):
-    """A released likelihood was not sampled: sample it again, at no cost.
+    """Sampling of a released likelihood failed: sample it again, at no cost.
 
     Parameters
     ----------
     why : str
-        What happened: of released numbers alone.
+        What happened, from released numbers alone.
     likelihood : Likelihood
-        What was released and paid for.
+        The likelihood that was released and paid for.
     mend : str
-        What to do with it.
+        How to sample it again.
     """
 
     def __init__(self, why: str, likelihood: Any, mend: str = _SAMPLE_AGAIN):
@@ -206,4 +208,4 @@ class NotSampledError(PrivacyError):
 
 
 class NoisySummaryWarning(UserWarning):
-    """What `Prepare` released of a column is mostly noise; said from released quantities alone."""
+    """What `Prepare` released of a column is mostly noise; decided from released quantities alone."""

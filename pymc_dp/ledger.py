@@ -9,12 +9,12 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line.
+    """Run the command, and return its exit code.
 
     Parameters
     ----------
     arguments : sequence of str, optional
-        Default: those of the process.
+        Arguments of the command. Default: those of the process.
 
     Returns
     -------

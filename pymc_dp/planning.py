@@ -1,4 +1,4 @@
-"""expected_accuracy(): what a budget buys, from simulated or public rows, before anything private is read."""
+"""expected_accuracy(): the accuracy that a budget buys, from simulated rows, before private ones are read."""
 
 import math
 import time
@@ -23,9 +23,9 @@ from pymc_dp.records.gate import draw
 from pymc_dp.records.reading import ReadingSettings
 from pymc_dp.releasing import choose_delta, open_records
 
-#: Builds a model of rows that hold no private record.
+#: Builds the model of rows that contain no private record.
 type Build[Rows] = Callable[[Rows], pm.Model]
-#: Makes so many rows, from a generator of public randomness.
+#: Makes a number of rows, with a generator of public randomness.
 type Simulate[Rows] = Callable[[int, np.random.Generator], Rows]
 
 
@@ -43,55 +43,62 @@ def expected_accuracy[Rows](
     trusted_ops: Collection[object] = (),
     neighboring_relation: str = "substitute",
 ) -> pd.DataFrame:
-    """What `release_likelihood` will do to each parameter, for budgets and numbers of records.
+    """Estimate each parameter's accuracy after `release_likelihood`, for budgets and numbers of records.
 
-    Likelihoods are released from simulated rows, as they would be from private ones, and beside them one
-    without noise, of the same rows. No private row is at hand, and nothing is paid.
+    For each simulated data set, likelihoods are released as they would be from private rows, and compared
+    with one that is released without noise from the same rows. No private row is read, and nothing is paid.
 
     Parameters
     ----------
     build : callable
         ``build(rows)`` returns the `pymc.Model` of some rows. It must take all records from `rows`.
     simulate : callable
-        ``simulate(n, rng)`` returns n rows: simulated, or drawn from public ones. `FromPrior` makes them from
-        the model's own prior.
+        ``simulate(n, rng)`` returns n rows: simulated, or drawn from public ones. `FromPrior` simulates them
+        from the model's own prior.
     n : int or sequence of int
         Numbers of records.
     epsilons : sequence of float
+        Budgets, all finite.
     delta : float, optional
         Default: as in `release_likelihood`.
     repeats : int
-        Data sets that are simulated for each n.
+        Number of data sets that are simulated for each n.
     random_seed : int
-        Of the simulated rows, and of the noise.
+        Seed of the simulated rows, and of the noise.
     exclude_deterministics, public, trusted_ops, neighboring_relation
         As in `release_likelihood`.
 
     Returns
     -------
     pandas.DataFrame
-        A row for each n, epsilon and likelihood coordinate (of what PyMC transforms, on that scale):
+        One row for each n, epsilon and likelihood coordinate (on the unconstrained scale, for variables that
+        PyMC transforms):
 
-        * wider: its standard deviation over that without privacy; 1 is no loss. The median of all repeats
-        * moved: how far its mean is from that without privacy, in standard deviations of the latter (root of
-          the mean square)
-        * verdict: what the report says of it, most often
-        * seconds: of a release without noise, on this machine: compilation included, sampling not
+        * wider: the standard deviation of the coordinate, divided by the one without privacy; 1 is no loss.
+          The median over the repeats
+        * moved: the distance of its mean from the one without privacy, in standard deviations of the latter
+          (root mean square over the repeats)
+        * verdict: the verdict on the coordinate in the report; the most frequent one
+        * seconds: time of a release without noise, on this machine, with compilation and without sampling;
+          the median over the repeats
 
     Raises
     ------
     ModelRefusedError
-        The model is refused, or does not have the rows that `simulate` made: it takes others from elsewhere.
+        The model is refused, or its number of records is not the number of rows that `simulate` made: it
+        takes records from elsewhere.
     TypeError, ValueError
-        An argument is not what it should be.
+        An argument has the wrong type or is out of range.
 
     Notes
     -----
-    **Privacy.** Reads what `build` and `simulate` are given and made of: they must know no private row, nor a
-    number that was computed from one. Rows that do not come from `simulate` are noticed, where the model has
-    their number: it is looked at with two numbers of rows first. There is no argument for a ledger.
+    **Privacy.** Reads what `build` and `simulate` are given and made of: they must contain no private row,
+    and no number that was computed from one. Rows that do not come from `simulate` are detected where they
+    change the model's number of records: it is checked first, with two numbers of rows. There is no argument
+    for a ledger.
 
-    Prior and model of the simulated rows are what the result is about: data unlike them behave otherwise.
+    The result is for data like the simulated ones, of that model and prior: accuracy on other data will
+    differ.
     """
     sizes = [n] if isinstance(n, int | np.integer) else list(n)
     settings: ReadingSettings = {
@@ -100,7 +107,7 @@ def expected_accuracy[Rows](
         "trusted_ops": trusted_ops,
         "neighboring_relation": neighboring_relation,
     }
-    few = 50  # rows of the models that are only looked at
+    few = 50  # rows of the models that are only inspected
     if not (callable(build) and callable(simulate)):
         raise TypeError("expected_accuracy takes two functions: build(rows) and simulate(n, rng).")
     for epsilon in epsilons:
@@ -143,21 +150,21 @@ class FromPrior:
     Parameters
     ----------
     build : callable
-        As of `expected_accuracy`; it takes rows as a mapping.
+        As in `expected_accuracy`; it takes rows as a mapping.
     covariates : callable
-        ``covariates(n, rng)`` returns a mapping of names to arrays of n entries, without the outcome: public
-        ones, or simulated.
+        ``covariates(n, rng)`` returns a mapping of names to arrays with n entries, without the outcome. They
+        are public or simulated.
     outcome : str
-        Under which `build` finds the observed values.
+        Key of the outcome in the rows that `build` takes.
     observed : str, optional
-        Name of the observed variable; default: that of `outcome`.
+        Name of the observed variable. Default: that of `outcome`.
     placeholder : float
-        A value that the outcome may have: a model is made of it, and its prior asked.
+        A possible value of the outcome: with it the model is made whose prior predictive is drawn from.
 
     Notes
     -----
-    **Privacy.** Reads no private row. Each call draws one set of parameters from the prior: a prior that
-    allows everything makes data that nobody has.
+    **Privacy.** Reads no private row. Each call draws one set of parameters from the prior, so a very wide
+    prior gives unrealistic data.
     """
 
     def __init__(
@@ -172,7 +179,7 @@ class FromPrior:
         self.observed, self.placeholder = observed or outcome, placeholder
 
     def __call__(self, n: int, rng: np.random.Generator) -> dict[str, ArrayLike]:
-        """The rows."""
+        """Return n simulated rows."""
         rows = dict(self.covariates(n, rng))
         model = self.build(rows | {self.outcome: np.full(n, self.placeholder)})
         drawn = draw(model[self.observed], int(rng.integers(2**31)))
@@ -180,16 +187,16 @@ class FromPrior:
 
 
 class Releases:
-    """Releases from one model of rows that hold nothing private, compiled once.
+    """Releases from the model of rows that contain nothing private, compiled once.
 
     Parameters
     ----------
     model : pymc.Model
     rows : int
-        That were simulated.
+        Number of rows that were simulated.
     delta : float, optional
     settings : mapping
-        Of `read_records`.
+        Settings of `open_records`.
 
     Raises
     ------
@@ -207,7 +214,7 @@ class Releases:
         self.prior, self.names = self._opened.prior, name_numbers(self._opened.part.parts)
 
     def __call__(self, epsilon: float, seed: int) -> Found:
-        """What one release finds."""
+        """Make one release, and return its result."""
         spending = Spending(epsilon, self._delta, [1.0], self._relation, debug_seed=seed)
         spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
@@ -215,7 +222,7 @@ class Releases:
         return self._opened.search(self._n, mu, spending, kept, seed, cores=1)[0]
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
-        """Of each epsilon a release, beside one without noise: a row for each parameter."""
+        """Compare a release of each epsilon with one without noise; return a row for each parameter."""
         results = []
         exact, sd = moments(self(math.inf, seeds[-1]), self.prior)
         seconds = time.perf_counter() - self._began
@@ -230,7 +237,7 @@ class Releases:
 
 
 def moments(found: Found, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and standard deviations of the coordinates, under a normal prior like the model's."""
+    """Return means and standard deviations of the coordinates, under a normal approximation of the prior."""
     covariance = np.linalg.inv(found.message.information + prior.precision)
     mean = covariance @ (found.message.vector + prior.precision @ prior.mean)
     return mean, np.sqrt(np.diag(covariance))

@@ -1,6 +1,7 @@
-"""Pictures of a guarantee, of how a run spends it, of a check, of what a budget buys; in ArviZ's conventions.
+"""Plots of a guarantee, of how a run spends it, of a check, and of expected accuracy; by ArviZ's conventions.
 
-ArviZ and Matplotlib are imported when something is drawn: they take as long as the rest of the package.
+ArviZ and Matplotlib are imported only when something is drawn: importing them takes as long as importing the
+rest of the package.
 """
 
 from __future__ import annotations
@@ -28,13 +29,13 @@ __all__ = ["plot_accuracy", "plot_check", "plot_privacy_profile", "plot_privacy_
 def plot_privacy_profile(
     obj: object, deltas: ArrayLike | None = None, *, backend: str | None = None, **pc_kwargs: object
 ) -> PlotCollection:
-    """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line an object.
+    """Plot delta (on a logarithmic axis) against epsilon: the whole guarantee, one line for each object.
 
     Parameters
     ----------
     obj : object, or mapping of str to object
-        What has a guarantee: from `pymc_dp.privacy.compose`, a plan, a report, a ledger (what was spent), or
-        a result of private sampling. The keys of a mapping are the names in the legend.
+        An object with a guarantee: from `pymc_dp.privacy.compose`, a plan, a report, a ledger (its spent
+        budget), or a result of private sampling. The keys of a mapping are the names in the legend.
     deltas : array_like, shape (m,), optional
         In (0, 1). Default: 41 values from 1e-2 to 1e-12.
     backend : {"matplotlib", "bokeh", "plotly", "none"}, optional
@@ -52,7 +53,7 @@ def plot_privacy_profile(
     TypeError
         An object has no guarantee.
     ValueError
-        `deltas` is not in (0, 1), there is nothing to plot, or nothing finite.
+        `deltas` is not in (0, 1), there is nothing to plot, or no epsilon is finite.
 
     Notes
     -----
@@ -89,8 +90,8 @@ def plot_privacy_spend(
     Parameters
     ----------
     idata : xarray.DataTree
-        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Warm-up is shown,
-        kept or not: it is paid for.
+        From `pymc.sample` with a private step, `pymc_dp.sample` or `pymc_dp.release`. Tuning iterations are
+        shown whether or not they were kept, because they are paid for.
     backend, **pc_kwargs
         As in `plot_privacy_profile`.
 
@@ -107,7 +108,8 @@ def plot_privacy_spend(
 
     Notes
     -----
-    **Privacy.** Drawn from the plan of the run, which covers all chains at each iteration: one line.
+    **Privacy.** Drawn from the plan of the run. There is one line, because the plan covers all chains at each
+    iteration.
     """
     plan = privacy_report(idata).plan
     if not plan.is_private:
@@ -168,7 +170,7 @@ def plot_check(
 
     Notes
     -----
-    **Privacy.** Drawn from what the check released.
+    **Privacy.** Drawn from the released numbers of the check.
     """
     check_share("band_prob", band_prob)
     name, cells = check.variable, check.counts.size
@@ -196,13 +198,14 @@ def plot_accuracy(
     aes: Mapping[str, Sequence[str]] | None = None,
     **pc_kwargs: object,
 ) -> PlotCollection:
-    """Plot what `expected_accuracy` found against epsilon: a panel for each n, a line for each parameter.
+    """Plot the result of `expected_accuracy` against epsilon: a panel for each n, a line for each parameter.
 
     Parameters
     ----------
     expected : pandas.DataFrame
         From `pymc_dp.expected_accuracy`.
     quantity : {"wider", "moved"}
+        Column of the table.
     backend, aes, **pc_kwargs
         As in `plot_privacy_profile`.
 
@@ -213,11 +216,11 @@ def plot_accuracy(
     Raises
     ------
     ValueError
-        `quantity` is neither, or the table is no such table.
+        `quantity` is neither, or the table is not from `expected_accuracy`.
 
     Notes
     -----
-    **Privacy.** Drawn from simulated rows' results.
+    **Privacy.** Drawn from results on simulated rows.
     """
     titles = {
         "wider": "standard deviation, relative to no privacy",
@@ -244,19 +247,19 @@ def plot_accuracy(
 
 
 def begin(data: xr.Dataset, backend: str | None, **pc_kwargs: object) -> PlotCollection:
-    """Make a collection of the data, with room for a legend."""
+    """Make a plot collection of the data, with room for a legend."""
     from arviz_base import rcParams
     from arviz_plots import PlotCollection
 
     backend = rcParams["plot.backend"] if backend is None else backend
     given = pc_kwargs.get("figure_kwargs", {})
-    if backend == "matplotlib" and isinstance(given, Mapping):  # room for the legend, as ArviZ's styles do
+    if backend == "matplotlib" and isinstance(given, Mapping):  # room for the legend, as in ArviZ's styles
         pc_kwargs["figure_kwargs"] = {"layout": "constrained", **given}
     return PlotCollection.wrap(data, backend=backend, **pc_kwargs)
 
 
 def add(picture: PlotCollection, how: str, name: str, plain: bool = False, **settings: object) -> None:
-    """Map one of ArviZ's visuals; `plain` ones ignore the aesthetics."""
+    """Draw one of ArviZ's visuals in each panel; with `plain`, without aesthetics."""
     from arviz_plots import visuals
 
     ignore = picture.aes_set if plain else set()
@@ -264,7 +267,7 @@ def add(picture: PlotCollection, how: str, name: str, plain: bool = False, **set
 
 
 def label(picture: PlotCollection, **texts: str | None) -> None:
-    """Write title, xlabel and ylabel, those that are named; None is the panel's own title."""
+    """Write the given ones of title, xlabel and ylabel; None stands for ArviZ's own text for the panel."""
     how = {"title": "labelled_title", "xlabel": "labelled_x", "ylabel": "labelled_y"}
     for name, text in texts.items():
         given = {} if text is None else {"text": text}

@@ -1,4 +1,4 @@
-"""Versions of what a result depends on."""
+"""Versions of the packages that a result depends on."""
 
 from functools import cache
 from importlib import metadata
@@ -6,5 +6,5 @@ from importlib import metadata
 
 @cache
 def versions() -> dict[str, str]:
-    """Installed versions of pymc_dp and of the packages its guarantee rests on."""
+    """Return the installed versions of pymc_dp and of the packages that its guarantee depends on."""
     return {name: metadata.version(name) for name in ("pymc-dp", "pymc", "pytensor", "numpy", "randomgen")}

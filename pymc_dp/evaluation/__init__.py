@@ -1,1 +1,1 @@
-"""What is done with a result: predictions, checks and comparisons of released posteriors."""
+"""Evaluation of results: predictions, checks and comparisons of released posteriors."""

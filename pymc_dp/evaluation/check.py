@@ -1,4 +1,4 @@
-"""check(): whether the data look like the model's predictions, within a budget."""
+"""check(): test, within a budget, whether the data look like the model's predictions."""
 
 import math
 from collections.abc import Callable
@@ -30,12 +30,12 @@ from pymc_dp.records.units import unit_of
 
 
 class Pit(NamedTuple):
-    """Distribution function of the observed values under released draws, averaged over them. Private.
+    """Distribution functions at the observed values, averaged over released draws. Private.
 
     Attributes
     ----------
     lower, upper : ndarray, shape (n_rows, k)
-        ``mean_s F_s(y - 1)`` and ``mean_s F_s(y)`` for whole numbers; both the latter otherwise.
+        ``mean_s F_s(y - 1)`` and ``mean_s F_s(y)`` for whole numbers; otherwise both are ``mean_s F_s(y)``.
     """
 
     lower: np.ndarray
@@ -49,7 +49,7 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     ----------
     records : RecordModel
     name : str
-        Of the observed variable.
+        Name of the observed variable.
 
     Returns
     -------
@@ -59,12 +59,13 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
     Raises
     ------
     ModelRefusedError
-        It has no distribution function whose rows depend on one record each.
+        The variable has no distribution function of which each row depends on one record.
 
     Notes
     -----
-    **Privacy.** Derived like the log-likelihood: arrays of records are behind shared variables, checks are
-    removed, tables are not read beyond their ends, and row i depends on record i alone, by its type.
+    **Privacy.** Derived like the log-likelihood: arrays of records are in shared variables, checks of values
+    are removed, indices are kept within the tables that they index, and row i depends on record i alone, as
+    the types of the graph's variables show.
     """
     opaque, reading = records.reading.opaque, records.reading
     rv, value = opaque.observed[name], opaque.values[opaque.observed[name]]
@@ -86,7 +87,7 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
 
 
 def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarray, n_rows: int) -> Pit:
-    """Average distribution functions over draws. Private."""
+    """Average the distribution functions over draws. Private."""
 
     def average() -> np.ndarray:
         found = (np.array([np.reshape(v, (n_rows, -1)) for v in function(theta)]) for theta in points)
@@ -97,12 +98,13 @@ def pit_of(function: Callable[[np.ndarray], list[np.ndarray]], points: np.ndarra
 
 
 def masses(pit: Pit, cells: int) -> np.ndarray:
-    """Mass of each row in each cell of [0, 1], in whole numbers of which a row has at most `GRID`.
+    """Compute the mass of each row in each cell of [0, 1], in whole multiples of ``1 / GRID``.
 
     Returns
     -------
     ndarray of float, shape (n_rows, cells)
-        Of a row with several entries their mean; zero where one is not a number. Private.
+        Whole numbers, whose sum over a row is at most `GRID`. For a row with several entries, their mean, in
+        which an invalid entry (such as NaN) counts as zero. Private.
     """
     edges = np.arange(cells + 1) / cells
     n_rows, entries = pit.upper.shape
@@ -116,13 +118,13 @@ def masses(pit: Pit, cells: int) -> np.ndarray:
         part = np.where(narrow, own, inside / np.where(narrow, 1.0, upper - lower))
         mass += np.where(valid[:, None], part, 0.0)
     mass /= entries
-    # Rounded down, so that no row has more than `GRID`, whatever the rounding errors of its sum are.
+    # Rounded down, so that no row's sum exceeds `GRID`, whatever the rounding errors of that sum are.
     total = np.maximum(mass.sum(axis=1, keepdims=True), 1.0)
     return np.floor(np.clip(mass / total * (1 - 2.0**-40), 0.0, 1.0) * GRID)
 
 
 def counts_of(mass: np.ndarray, unit_of_row: np.ndarray | None, n: int) -> np.ndarray:
-    """Exact sums over records of their masses, in units of ``1 / GRID``; of a person the mean row's."""
+    """Sum the records' masses exactly, in units of ``1 / GRID``; a person's mass is the mean of her rows'."""
     if unit_of_row is not None:
         rows = np.bincount(unit_of_row, minlength=n)
         sums = np.stack([np.bincount(unit_of_row, weights=c, minlength=n) for c in mass.T], axis=1)
@@ -145,17 +147,17 @@ class Check:
     Attributes
     ----------
     variable : str
-        The observed variable.
+        Name of the observed variable.
     counts : ndarray, shape (m,)
-        Noisy numbers of records in m equal cells of [0, 1]; all about alike if the model is right.
+        Noisy numbers of records in m equal cells of [0, 1]; all about the same if the model is right.
     noise : float
-        Standard deviation of the noise of each.
+        Standard deviation of the noise of each count.
     n : int or None
-        Number of records (persons), of the variable's table; None where it is private.
+        Number of records (persons) in the variable's table; None where it is private.
     whole : bool
-        Whether values are whole numbers, each spread over the probability of its own.
+        Whether the values are whole numbers. Each is then spread over the cells from F(y - 1) to F(y).
     facts : dict
-        What it cost, and of whom.
+        Cost of the check, the privacy unit (row or person), and the number of draws used.
 
     Notes
     -----
@@ -171,29 +173,29 @@ class Check:
 
     @property
     def edges(self) -> np.ndarray:
-        """Of the cells, shape (m + 1,)."""
+        """Edges of the cells, shape (m + 1,)."""
         return np.linspace(0.0, 1.0, self.counts.size + 1)
 
     @property
     def expected(self) -> float:
-        """Records in each cell if the model is right; from the noisy counts where n is private."""
+        """Expected records in each cell if the model is right; from the noisy counts where n is private."""
         total = float(self.n) if self.n is not None else max(float(self.counts.sum()), 1.0)
         return total / self.counts.size
 
     @property
     def std(self) -> float:
-        """Standard deviation of a count if the model is right: of records drawn anew, and of noise."""
+        """Standard deviation of a count if the model is right: sampling of the records, and noise."""
         return math.sqrt(self.expected * (1 - 1 / self.counts.size) + self.noise**2)
 
     @property
     def p_value(self) -> float:
-        """Probability of counts that differ as much if the model is right."""
+        """Probability of counts that differ by as much or more if the model is right."""
         residuals = self.counts - self.counts.mean()
         return float(chi2.sf(residuals @ residuals / (self.expected + self.noise**2), self.counts.size - 1))
 
     @property
     def largest(self) -> tuple[float, float]:
-        """Cells with the largest departure, as a share of the expected count, and its standard error."""
+        """Largest departure of a count, as a share of the expected count, and its standard error."""
         residuals = (self.counts - self.expected) / self.expected
         return float(residuals[np.argmax(np.abs(residuals))]), self.std / self.expected
 
@@ -226,58 +228,58 @@ def check(
     label: str = "check",
     debug_seed: int | None = None,
 ) -> Check:
-    """Check a model against its data: where each value lies in its predictive distribution.
+    """Check a model against its data, by where each value lies in its predictive distribution.
 
     Parameters
     ----------
     idata : DataTree
-        Result of a private step.
+        Result of private sampling.
     model : pymc.Model
-        The model it was made with.
+        The model that it was made with.
     epsilon, delta : float
         Budget of this check. `delta` may be left out with a ledger.
     ledger : Ledger, optional
-        Charged before a row is read. Without one, add the cost to what the fit cost.
+        Charged before a row is read. Without one, add the cost to that of the fit.
     var_name : str, optional
         Observed variable; needed if there are several.
     privacy_unit : array_like, shape (n_rows,), or mapping, optional
-        Ids of persons, as the step had them: a person counts as one record, spread over the cells of her
-        rows.
+        Ids of persons, as they were given for the fit. A person counts as one record, spread over the cells
+        of her rows.
     cells : int
-        Of the histogram, 2 to 100. Noise is the same in each, however many there are.
+        Number of cells of the histogram, 2 to 100. The noise of a cell does not depend on it.
     draws : int
-        Most draws that are used, evenly spaced. Costs time only.
+        Largest number of draws that are used, evenly spaced. More draws cost time, but no budget.
     label : str
-        For the ledger's reader.
+        Name of the ledger's entry.
     debug_seed : int, optional
         Makes the noise reproducible, and the result not private.
 
     Returns
     -------
     Check
-        Draw it with `plot_check`.
+        Plot it with `plot_check`.
 
     Raises
     ------
     PrivacyError
         The result is not private, or is of another model.
     ModelRefusedError
-        The variable has no distribution function of one record each (mixtures, censored or multivariate
-        ones).
+        The variable has no distribution function for each record (mixtures, censored or multivariate
+        variables).
     PrivacyBudgetExceeded
-        The ledger has no room.
+        The check does not fit the ledger's remaining budget.
     TooFewRecordsError
-        Cells would be hidden by noise.
+        Noise would hide the counts.
 
     Notes
     -----
     Probability integral transform (Dawid 1984), for whole numbers without randomisation (Czado, Gneiting &
-    Held 2009), averaged over the draws. A histogram like a cup: predictions too narrow; like a cap: too wide;
-    a slope: shifted. A model may be wrong and its histogram flat: it averages over covariates, and of zeros
-    and ones it sees little.
+    Held 2009), averaged over the draws. In a U-shaped histogram predictions are too narrow, in a hump-shaped
+    one too wide, in a sloping one shifted. A wrong model may still have a flat histogram: it averages over
+    covariates, and shows little of an outcome of zeros and ones.
 
     **Privacy.** Released: counts with Gaussian noise, which one record moves by at most sqrt(2) in Euclidean
-    norm (1 if added or removed): docs/proofs/check, Theorem 2. It adds to what the posterior cost.
+    norm (1 if added or removed): docs/proofs/check, Theorem 2. Its cost adds to that of the posterior.
 
     Examples
     --------
@@ -330,11 +332,11 @@ def check(
 def released_counts(
     found: Pit, cells: int, unit_of_row: np.ndarray | None, n: int, spending: Spending
 ) -> tuple[np.ndarray, float]:
-    """Noisy counts, and their noise's standard deviation: the one release of a check.
+    """Release noisy counts, and return them with the standard deviation of their noise.
 
     Notes
     -----
-    **Privacy.** docs/proofs/check, Theorem 2.
+    **Privacy.** The only release of a check: docs/proofs/check, Theorem 2.
     """
     total = counts_of(masses(found, cells), unit_of_row, n)
     return spending.release(ExactSum(total / GRID), histogram_sensitivity(spending.neighboring_relation))

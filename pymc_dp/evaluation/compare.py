@@ -1,4 +1,4 @@
-"""compare(): expected log predictive densities of released posteriors, within a budget."""
+"""compare(): compare released posteriors by expected log predictive density, within a budget."""
 
 import math
 from collections.abc import Mapping
@@ -31,13 +31,13 @@ class Comparison:
     Attributes
     ----------
     reference : str
-        The model with which the others are compared.
+        Name of the model with which the others are compared.
     totals : dict of str to Total
-        Of the reference its own density; of the others the difference to it.
+        For the reference, its own density; for the others, the difference from the reference.
     n : int or None
         Number of records (persons); None where it is private.
     facts : dict
-        What it cost, and of whom.
+        Cost of the comparison, the privacy unit (row or person), and the number of draws used of each model.
 
     Notes
     -----
@@ -51,14 +51,14 @@ class Comparison:
 
     @property
     def table(self) -> pd.DataFrame:
-        """One row a model, best first.
+        """Data frame with one row for each model, best first.
 
-        Columns: `elpd` (of all records together, nats); `elpd_diff` (to the reference, positive if better);
-        `dse` (standard error of the difference over data sets); `noise` (standard deviation of the noise that
-        was added to it); `cut` (nats that clipping may have taken from it, either way); `p_better`
-        (probability of
-        being better than the reference, from all three); `clip_bound` (nats a record), `clipped_above`,
-        `clipped_below` (noisy numbers of records beyond it).
+        Columns: `elpd` (of all records together, nats); `elpd_diff` (difference from the reference, positive
+        if better); `dse` (standard error of the difference over data sets); `noise` (standard deviation of
+        the noise that was added to the difference); `cut` (nats by which clipping may have changed it, in
+        either direction); `p_better` (probability of being better than the reference, from all three);
+        `clip_bound` (nats for each record), `clipped_above`, `clipped_below` (noisy numbers of records beyond
+        it).
         """
         base = self.totals[self.reference]
         rows = {}
@@ -78,13 +78,13 @@ class Comparison:
         return pd.DataFrame.from_dict(rows, orient="index").sort_values("elpd_diff", ascending=False)
 
     def probability_better(self, name: str) -> float:
-        """Probability that a model's density is above the reference's, given what was released."""
+        """Return the probability that a model is better than the reference, given the released numbers."""
         total = self.totals[name]
         return float(ndtr(total.sum / math.hypot(total.sampling, total.noise, total.cut)))
 
     @property
     def warnings(self) -> list[str]:
-        """What makes a number less than it seems, in sentences."""
+        """Sentences about records beyond the clip bound, which make the numbers less reliable."""
         said = []
         for name, total in self.totals.items():
             what = "elpd" if name == self.reference else "difference"
@@ -132,20 +132,21 @@ def compare(
     Parameters
     ----------
     models : mapping of str to (DataTree, pymc.Model)
-        Results of private steps, each with the model it was made with. All of the same records: row i of
-        every array of every model is about record i.
+        Results of private sampling, each with the model that it was made with. All of the same records: row i
+        of every array of every model is about record i.
     epsilon, delta : float
         Budget of this comparison. `delta` may be left out with a ledger.
     ledger : Ledger, optional
-        Charged before a row is read. Without one, add the cost to what the fits cost.
+        Charged before a row is read. Without one, add the cost to that of the fits.
     reference : str, optional
-        The model with which the others are compared. Default: the first.
+        Name of the model with which the others are compared. Default: the first.
     privacy_unit : array_like, shape (n_rows,), or mapping, optional
-        Ids of persons, as the steps had them; a person's rows are then one record.
+        Ids of persons, as they were given for the fits. A person's rows are then one record.
     draws : int
-        Most draws of each posterior that are used, evenly spaced. Costs time only.
+        Largest number of draws of each posterior that are used, evenly spaced. More draws cost time, but no
+        budget.
     label : str
-        For the ledger's reader.
+        Name of the ledger's entry.
     debug_seed : int, optional
         Makes the noise reproducible, and the result not private.
 
@@ -158,21 +159,23 @@ def compare(
     PrivacyError
         A result is not private, or is of another model; the models' observed values differ.
     PrivacyBudgetExceeded
-        The ledger has no room.
+        The comparison does not fit the ledger's remaining budget.
     TooFewRecordsError
-        The differences are hidden by noise.
+        Noise hides the differences, or would hide them.
     ValueError
-        The models have different numbers of records or observed variables, or relations.
+        The models differ in the number of records, in the observed variables, or in the neighbouring
+        relation.
 
     Notes
     -----
-    Score of a record: ``log mean_s p(y_i | theta_s) - var_s log p(y_i | theta_s)`` over the draws (WAIC,
-    Watanabe 2010): expected log predictive density, corrected for using the data twice. Differences are
-    clipped as differences, at a bound from a noisy histogram of them.
+    The score of a record is ``log mean_s p(y_i | theta_s) - var_s log p(y_i | theta_s)`` over the draws
+    (WAIC, Watanabe 2010): an expected log predictive density, corrected for using the data twice. Differences
+    of two models' scores are computed first and then clipped, at a bound that is chosen from a noisy
+    histogram of them.
 
-    **Privacy.** Released: for the reference's score and for each difference to it a histogram, a clipped sum
-    and a sum of squares, with Gaussian noise; (epsilon, delta)-DP together (docs/proofs/check, Theorem 1).
-    It adds to what the posteriors cost.
+    **Privacy.** Released: for the reference's score and for each difference from it a histogram, a clipped
+    sum and a sum of squares, with Gaussian noise; (epsilon, delta)-DP together (docs/proofs/check, Theorem
+    1). The cost adds to that of the posteriors.
 
     Examples
     --------
@@ -230,8 +233,8 @@ def compare(
 
 
 def shares(models: int) -> list[float]:
-    """Shares of the budget of all releases, in their order."""
-    # Share of the budget of the reference's own density: differences are what is asked for.
+    """Return the shares of the budget of all releases, in their order."""
+    # Share of the budget for the reference's own density: small, as the differences are the purpose.
     of_reference = 0.1
     own = 1.0 if models == 1 else of_reference
     each = [own, *[(1.0 - own) / (models - 1) for _ in range(models - 1)]]
@@ -240,13 +243,14 @@ def shares(models: int) -> list[float]:
 
 def _same[T](values: Mapping[str, T], what: str) -> T:
     if len(set(values.values())) > 1:
-        # Not their values: the number of rows is private under "add_remove", and where persons have several.
+        # Without the values: the number of rows is private under "add_remove", and where persons have
+        # several.
         raise ValueError(f"The models have a different {what}: they are compared on the same records.")
     return next(iter(values.values()))
 
 
 def _comparable(first: pm.Model, second: pm.Model) -> None:
-    """Refuse other observed variables or shapes; both are public."""
+    """Refuse models with different observed variables or shapes; both are public."""
     names, others = observed_shapes(first), observed_shapes(second)
     if len(names) != len(others) or (len(names) > 1 and set(names) != set(others)):
         raise ValueError(
@@ -263,13 +267,13 @@ def _comparable(first: pm.Model, second: pm.Model) -> None:
 
 
 def _pairs[T](first: Mapping[str, T], second: Mapping[str, T]) -> list[tuple[str, T, T]]:
-    """What two models have of each observed variable; a single one may have another name."""
+    """Pair the two models' entries of each observed variable; if there is only one, names may differ."""
     names = zip(first, second, strict=True) if len(first) == 1 else ((name, name) for name in first)
     return [(a, first[a], second[b]) for a, b in names]
 
 
 def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
-    """Expected log predictive density of each record, corrected for using it twice (WAIC).
+    """Compute the expected log predictive density of each record, corrected for using it twice (WAIC).
 
     Parameters
     ----------
@@ -280,8 +284,8 @@ def log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
     Returns
     -------
     ndarray, shape (n,)
-        ``log mean_s exp l_i(theta_s) - var_s l_i(theta_s)``, in nats. Minus infinity where a draw rules the
-        record out, infinity where a density is infinite, NaN where one is not a number. Private.
+        ``log mean_s exp l_i(theta_s) - var_s l_i(theta_s)``, in nats. Minus infinity where the record's
+        density is zero at a draw, infinity where a density is infinite, NaN where one is NaN. Private.
 
     Notes
     -----
@@ -296,7 +300,7 @@ def _log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
     mean, squares, infinite = np.zeros((3, n))
     for s, theta in enumerate(points, start=1):
         rows = records.full_batch.rows(theta)
-        infinite += np.where(np.isfinite(rows), 0.0, rows)  # NaN of both signs, and of NaN
+        infinite += np.where(np.isfinite(rows), 0.0, rows)  # NaN if infinities of both signs, or NaN, occur
         rows = np.where(np.isfinite(rows), rows, 0.0)
         total = np.logaddexp(total, rows)
         step = rows - mean
@@ -307,7 +311,7 @@ def _log_scores(records: RecordModel, points: np.ndarray) -> np.ndarray:
 
 
 def observed_shapes(model: pm.Model) -> dict[str, tuple[int | None, ...]]:
-    """Shapes of the observed values by variable, which are public; None where a graph computes them."""
+    """Return the shapes of the observed variables, which are public; None for a length that is not known."""
     values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
         name: np.shape(graph.leaf_value(value)) if value.owner is None else value.type.shape
@@ -316,7 +320,7 @@ def observed_shapes(model: pm.Model) -> dict[str, tuple[int | None, ...]]:
 
 
 def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
-    """Observed values by variable, one row a row of the data. Private."""
+    """Return the values of the observed variables, whose rows are those of the data. Private."""
     values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
         name: guarded(gate.evaluate, value, what="The observed values could not be read")
@@ -327,7 +331,7 @@ def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
 def differing(
     records: RecordModel, first: dict[str, np.ndarray], second: dict[str, np.ndarray]
 ) -> np.ndarray:
-    """Whether any of a unit's observed values differ between two models, shape (n,). Private.
+    """Find units of which any observed value differs between two models: bool, shape (n,). Private.
 
     `first` and `second` have the same variables and shapes; one variable may have two names.
     """

@@ -1,4 +1,4 @@
-"""Sums of numbers that records have, of any size: a noisy histogram, a bound chosen from it, clipped sums."""
+"""Private sums of unbounded numbers: a noisy histogram, a clipping bound chosen from it, clipped sums."""
 
 import math
 from typing import NamedTuple
@@ -10,38 +10,37 @@ from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, histogram_sensitivity
 from pymc_dp.records.sums import GRID, LARGEST_N
 
-#: Shares of a number's budget: the histogram, the sum, the squares.
+#: Shares of the budget of one total, for its three releases: the histogram, the sum, the sum of squares.
 SHARES = (0.4, 0.5, 0.1)
-#: Edges of the histogram, in nats; also the bounds that may be chosen.
+#: Edges of the histogram's cells, in nats. The clipping bound is one of them.
 EDGES = 2.0 ** np.arange(-8, 11)
-#: Cells: below -1024, ..., -1/256 to 1/256, ..., above 1024; and void.
+#: Number of cells: below -1024, ..., -1/256 to 1/256, ..., above 1024; and one for void records.
 CELLS = 2 * EDGES.size + 2
-#: The cell around 0.
+#: Index of the cell around 0.
 CENTRE = EDGES.size
 
 
 class Total(NamedTuple):
-    """What is released of one number that each record has.
+    """Released sum of numbers, one for each record, with its errors.
 
     Attributes
     ----------
     sum : float
-        Noisy sum of clipped numbers, nats.
+        Noisy sum of the clipped numbers, in nats.
     noise : float
         Standard deviation of its noise.
     sampling : float
-        Standard deviation of such a sum over data sets of as many records, estimated.
+        Estimated standard deviation of such a sum over data sets with as many records.
     bound : float
-        C, nats a record.
+        Clipping bound C, in nats for each record.
     cut : float
-        Nats that clipping may have taken from the sum: of records that show beyond the bound, and of those
-        that
-        may hide in the histogram's noise, if their tail has an index of 1.5 or more. An error, of unknown
-        sign.
+        Estimated nats by which clipping changed the sum: for records that the histogram shows beyond the
+        bound, and for those that its noise may hide, if their tail has an index of 1.5 or more. An error of
+        unknown sign.
     above, below : float
-        Noisy numbers of records beyond C and -C.
+        Noisy numbers of records above C and below -C.
     hidden : float
-        Records that may lie beyond the bound on a side without showing in these: two standard deviations.
+        Number of records that noise may hide beyond the bound, on each side: two standard deviations.
     counts : list of float
         The noisy histogram.
     counts_noise : float
@@ -61,7 +60,7 @@ class Total(NamedTuple):
 
 
 def cells_of(values: np.ndarray, void: np.ndarray) -> np.ndarray:
-    """Counts by cell, shape (CELLS,), integers: each record is in one."""
+    """Count the records in each cell, shape (CELLS,), integers: each record is in one cell."""
     side = np.searchsorted(EDGES, np.abs(values), side="right")
     cell = np.where(values < 0, CENTRE - side, CENTRE + side)
     cell = np.where(void | np.isnan(values), CELLS - 1, cell)
@@ -69,7 +68,7 @@ def cells_of(values: np.ndarray, void: np.ndarray) -> np.ndarray:
 
 
 def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[int, int]:
-    """Exact sums of ``clip(v / C)`` and of its square, in units of ``1 / GRID``; void records add 0."""
+    """Sum ``clip(v / C)`` and its square exactly, in units of ``1 / GRID``; void records add 0."""
     with np.errstate(all="ignore"):
         inside = np.clip(values / bound, -1.0, 1.0)
     inside = np.where(void | np.isnan(inside), 0.0, inside)
@@ -78,7 +77,7 @@ def clipped_sums(values: np.ndarray, void: np.ndarray, bound: float) -> tuple[in
 
 
 def check_enough(spending: Spending, n: int | None, first: int) -> None:
-    """Refuse, before it is paid, a histogram that would show nothing but noise.
+    """Refuse, before it is paid, a histogram that would show only noise.
 
     Parameters
     ----------
@@ -86,14 +85,15 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
     n : int or None
         Number of records where it is public.
     first : int
-        Number of the histogram among the releases.
+        Index of the histogram among the releases.
 
     Raises
     ------
     TooFewRecordsError
     """
     std = histogram_sensitivity(spending.neighboring_relation) * spending.multipliers[first]
-    # Most records of a usual model are in four cells, each of which needs four standard deviations.
+    # With a usual model most records are in four cells, and a count must be four standard deviations to be
+    # seen.
     if n is not None and n < 4 * 4 * std:
         raise TooFewRecordsError(
             f"{n} records are too few for this share of epsilon = {spending.epsilon:g}: their differences "
@@ -103,12 +103,12 @@ def check_enough(spending: Spending, n: int | None, first: int) -> None:
 
 
 def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | None) -> Total:
-    """Release a sum: three releases.
+    """Release a sum of numbers: a histogram, the clipped sum, and the sum of squares.
 
     Parameters
     ----------
     values : ndarray, shape (n,)
-        Of each record, any numbers. Private.
+        Any number for each record. Private.
     void : ndarray of bool, shape (n,)
         Records that count as 0. Private.
     spending : Spending
@@ -118,9 +118,9 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
     Raises
     ------
     TooFewRecordsError
-        The noisy histogram shows no record.
+        The noisy histogram shows no records.
     PrivacyError
-        It shows many void ones.
+        The noisy histogram shows many void records.
 
     Notes
     -----
@@ -156,7 +156,7 @@ def total_of(values: np.ndarray, void: np.ndarray, spending: Spending, n: int | 
 
 
 def _refuse_void(counts: np.ndarray, std: float) -> None:
-    """Refuse to sum where many records are void; said from released numbers."""
+    """Refuse to sum where many records are void; decided from released numbers."""
     void = float(counts[-1])
     if void > max(5 * std, 0.01 * float(counts.sum())):
         raise PrivacyError(
@@ -167,31 +167,31 @@ def _refuse_void(counts: np.ndarray, std: float) -> None:
 
 
 def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tuple[float, float]:
-    """The edge at which noise and what is cut cost least together.
+    """Choose the edge at which the squares of the noise and of the clipping error have the smallest sum.
 
     Parameters
     ----------
     counts : ndarray, shape (CELLS,)
-        Noisy.
+        The noisy histogram.
     std : float
-        Of their noise.
+        Standard deviation of the noise of a count.
     noise_multiplier : float
-        Noise of the sum in units of the bound.
+        Standard deviation of the sum's noise, in units of the bound.
 
     Returns
     -------
     bound : float
     cut : float
-        Nats that clipping may take away, estimated.
+        Estimated nats by which clipping changes the sum.
 
     Raises
     ------
     TooFewRecordsError
-        No cell stands out of its noise.
+        No count is significantly above its noise.
     """
     seen, unseen = _magnitudes(counts, std)
-    # Magnitudes k lie between edges k and k + 1; the last ones are open, and said to be of 1.4 times their
-    # edge.
+    # Numbers between two neighbouring edges, and beyond the last edge, are taken to be sqrt(2) times the
+    # lower edge.
     beyond = np.triu(math.sqrt(2.0) * EDGES - EDGES[:, None])
     cuts = beyond @ (seen + unseen)[1:]
     best = int(np.argmin((noise_multiplier * EDGES) ** 2 + cuts**2))
@@ -199,22 +199,23 @@ def choose_bound(counts: np.ndarray, std: float, noise_multiplier: float) -> tup
 
 
 def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of records by magnitude, from the centre outwards: that show, and that may hide in noise.
+    """Return numbers of records by magnitude, from 0 outwards: those seen, and those that noise may hide.
 
-    Those that hide: in the first cell that does not show what its noise covers (not what the cells that
-    show lead
-    one to expect: bulk and tail may be of two kinds); from there on falling off as a tail of index 1.5.
+    Beyond the last cell that is seen, noise may hide records. In the first such cell, their number is bounded
+    by its count and noise (it is not extrapolated from the cells that are seen, as bulk and tail may differ).
+    From there on their numbers fall as in a tail of index 1.5.
 
     Raises
     ------
     TooFewRecordsError
-        No cell stands out.
+        No count is significantly above its noise.
     """
     found = np.r_[counts[CENTRE], counts[CENTRE + 1 : -1] + counts[:CENTRE][::-1]]
     scale = std * np.r_[1.0, np.full(EDGES.size, math.sqrt(2.0))]
     levels = found / np.maximum(scale, 1e-9)
-    # A cell is not taken for empty from so many standard deviations of the noise on: alone, since one far out
-    # that is taken for full by mistake costs most; where it is the fullest; and beside one that is not empty.
+    # A cell counts as not empty if its count exceeds this number of standard deviations of its noise: `alone`
+    # for any cell (the strictest, as a mistake about a cell far out costs most), `fullest` for the cell with
+    # the largest count, and `beside` for one whose inner neighbour is not empty.
     alone, fullest, beside = 4.0, 2.5, 2.0
     full = (levels > alone) | ((levels > fullest) & (levels == levels.max()))
     for cell in range(1, full.size):
@@ -225,7 +226,8 @@ def _magnitudes(counts: np.ndarray, std: float) -> tuple[np.ndarray, np.ndarray]
             "nothing. Take a larger epsilon, or compare fewer models."
         )
     unseen, last = np.zeros(found.size), int(np.flatnonzero(full)[-1])
-    # How what hides falls off with an octave: as a tail of index 1.5 (log densities of normal and t errors).
+    # Factor by which hidden numbers fall with each octave: a tail of index 1.5 (log densities of normal and t
+    # errors).
     falls = 2.0**-1.5
     if last + 1 < found.size:
         nearest = max(found[last + 1], 0.0) + 2 * scale[last + 1]

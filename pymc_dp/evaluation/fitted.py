@@ -1,4 +1,4 @@
-"""A released posterior with its model: records, and draws as points at which they can be evaluated."""
+"""A released posterior with its model: the records, and draws as points at which to evaluate them."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from pymc_dp.sampling import release
 
 
 class Fitted(NamedTuple):
-    """What a comparison or a check needs.
+    """The records of a model, and released draws of it, for a comparison or a check.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ def fitted(
     may_be_public: bool = False,
     observed: Collection[str] | None = None,
 ) -> Fitted:
-    """Read a result and its model as the step read them.
+    """Read a result and its model, with the settings with which the model was read for the result.
 
     Parameters
     ----------
@@ -51,24 +51,24 @@ def fitted(
         From `dp.sample`, or `pm.sample` with a private step.
     model : pymc.Model
     draws : int
-        Most draws that are used, evenly spaced.
+        Largest number of draws that are used, evenly spaced.
     privacy_unit : array_like, optional
-        As the step's.
+        As it was given for the result.
     may_be_public : bool
-        Whether a run that is not private is taken.
+        Whether a result that is not private is accepted.
     observed : collection of str, optional
-        Observed variables whose rows are the records, of one table. Default: all.
+        Observed variables of one table, whose rows are the records. Default: all.
 
     Raises
     ------
     PrivacyError
-        The result is not private, not whole, or of another model.
+        The result is not private, not complete, or of another model.
     ModelRefusedError
-        The model cannot be read as records, or effects of persons were integrated, which have no draws.
+        The model cannot be read as records, or effects of persons were integrated out and have no draws.
 
     Notes
     -----
-    **Privacy.** Draws are taken from what `release` makes of the result: they are public.
+    **Privacy.** Draws are taken from the output of `release` on the result: they are public.
     """
     check_count("draws", draws, 2)
     known = facts_of(idata)
@@ -100,7 +100,7 @@ def fitted(
 
 
 class EvaluationFacts(SpendingFacts):
-    """What an evaluation cost, of whom it is, and how many draws were looked at (of each model)."""
+    """Cost of an evaluation, its privacy unit (row or person), and numbers of draws used (of each model)."""
 
     unit: str
     draws: int | dict[str, int]
@@ -109,18 +109,18 @@ class EvaluationFacts(SpendingFacts):
 def evaluation_facts(
     spending: Spending, privacy_unit: object, draws: int | dict[str, int]
 ) -> EvaluationFacts:
-    """Facts of an evaluation of rows, or of persons."""
+    """Return the facts of an evaluation of rows, or of persons."""
     unit = "row" if privacy_unit is None else "person"
     return {**spending.facts(), "unit": unit, "draws": draws}
 
 
 def declared_in(known: Facts) -> list[str]:
-    """Labels of the arrays that the user of a result declared public."""
+    """Return the labels of the arrays that the user declared public when the result was made."""
     return [label for label, _, kind in known["public_arrays"] if kind == DECLARED]
 
 
 def settings_of(known: Facts, model: pm.Model) -> ReadingSettings:
-    """How the step of a result read its model; its variables have draws, which are public."""
+    """Return the settings with which a result's model was read; its free variables have public draws."""
     excluded = known["excluded_deterministics"]
     return {
         "exclude_deterministics": [d.name for d in model.deterministics if d.name in excluded],
@@ -131,7 +131,7 @@ def settings_of(known: Facts, model: pm.Model) -> ReadingSettings:
 
 
 def check_same(known: Facts, posterior: Dataset, model: pm.Model) -> None:
-    """Refuse a model that has other free variables than the result, and than what was integrated.
+    """Refuse a model whose free variables differ from those of the result and those that were integrated out.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def check_same(known: Facts, posterior: Dataset, model: pm.Model) -> None:
 
 
 def _points(records: RecordModel, posterior: Dataset, model: pm.Model, draws: int) -> np.ndarray:
-    """Draws in value space, shape (S, d)."""
+    """Return draws as flat unconstrained vectors, shape (S, d)."""
     free, values = list(model.free_RVs), []
     for rv in free:
         transform = model.rvs_to_transforms[rv]

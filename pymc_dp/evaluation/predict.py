@@ -1,4 +1,4 @@
-"""predict(): draws of new records at public inputs."""
+"""predict(): draw new records at public inputs."""
 
 from collections.abc import Mapping, Sequence
 
@@ -38,45 +38,45 @@ def predict(
     Parameters
     ----------
     idata : DataTree
-        Result of a private step.
+        Result of private sampling.
     model : pymc.Model
-        The model it was made with; it is not changed.
+        The model that it was made with. It is not changed.
     inputs : mapping of str to array_like, optional
-        New values of ``pm.Data`` variables: public numbers, as a grid that you choose. Needed for each that
-        holds records and that an output reads.
+        New values of ``pm.Data`` variables: public numbers, such as a grid that you choose. Needed for each
+        variable that holds records and that an output reads.
     coords : mapping of str to sequence, optional
         New coordinates of the dimensions of `inputs`. Default: counted from 0.
     var_names : sequence of str, optional
         Observed variables and Deterministics. Default: all observed variables.
     random_seed : int, optional
-        Of the draws. May be public: they are of released numbers.
+        Seed of the draws. It may be public, because the draws depend on released numbers alone.
 
     Returns
     -------
     DataTree
         Group `predictions`, one draw for each released draw, with dims and coordinates; group
-        `predictions_constant_data` with the inputs. Its attributes carry the guarantee of the posterior.
+        `predictions_constant_data` with the inputs. Its attributes contain the guarantee of the posterior.
 
     Raises
     ------
     ModelRefusedError
-        An output would read a private row; before anything is computed.
+        An output would read a private row. Nothing is computed then.
     PrivacyError
-        The result is not whole, or is of another model.
+        The result is not complete, or is of another model.
     ValueError
-        `inputs` or `var_names` has a name that the model does not have; or `inputs` has whole numbers that
-        PyMC does not hold.
+        `inputs` or `var_names` has a name that the model does not have, or `inputs` has whole numbers that
+        PyMC cannot store.
     IndexError
-        `inputs` has a position that is not in the table that it looks up.
+        `inputs` has an index beyond the end of the array that it indexes.
 
     Notes
     -----
-    Of effects of persons that were integrated each draw has new ones, from their prior: the ids in `inputs`
-    are those of new persons.
+    If effects of persons were integrated out, each draw has new effects, from their prior: the ids in
+    `inputs` are those of new persons.
 
-    **Privacy.** Which outputs read a row is decided from the graph, with `inputs` in their places. What is
-    left is a function of released draws and public inputs: post-processing, at no cost. That the inputs are
-    public is your word; the model's own arrays of records are refused.
+    **Privacy.** Which outputs read a row is decided from the graph, with `inputs` in place of the model's
+    data. Every other output is a function of released draws and public inputs: post-processing, at no cost.
+    You state that the inputs are public; the model's own arrays of records are refused.
 
     Examples
     --------
@@ -144,12 +144,12 @@ def _refusal(reads: Sequence[str]) -> ModelRefusedError:
 
 
 def _counts_are_public(known: Facts) -> bool:
-    """Whether the number of rows is public: neighbours have as many."""
+    """Return whether the number of rows is public: whether neighbouring data sets have equally many."""
     return known["plan"]["neighboring_relation"] == "substitute" and known["unit"] == "row"
 
 
 def _of_rows(found: DataTree, n_rows: int) -> list[str]:
-    """Outputs with as many entries as there are rows, whatever said so (a dimension's length)."""
+    """Describe outputs with as many entries as there are rows, such as by the length of a dimension."""
     return [
         f"{name!r} has as many entries as there are rows, whose number is private"
         for name, array in found["predictions"].data_vars.items()
@@ -158,7 +158,7 @@ def _of_rows(found: DataTree, n_rows: int) -> list[str]:
 
 
 def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, np.ndarray], withheld: set[str]) -> None:
-    """Number the entries of dimensions of records: the model's coordinates may be names of persons."""
+    """Replace coordinates of dimensions of records by numbers: the model's may be names of persons."""
     replaced = {dim for name in given for dim in model.named_vars_to_dims.get(name) or ()}
     for group in found.children:
         dataset = found[group].to_dataset()
@@ -169,7 +169,7 @@ def _withhold(found: DataTree, model: pm.Model, given: Mapping[str, np.ndarray],
 def _reading(
     model: pm.Model, names: Sequence[str], given: Mapping[str, np.ndarray], known: Facts
 ) -> tuple[list[str], Reading]:
-    """What the outputs read of private rows, with `given` in their places, and how the model is read."""
+    """Describe what outputs read of private rows, with `given` in place of data; return the reading too."""
     units = None if known["unit"] == "row" else known.get("n")
     reading = read(model, units=units, **settings_of(known, model))
     fixed = _counts_are_public(known)
@@ -200,7 +200,7 @@ def _reading(
 
 
 def _check_held(model: pm.Model, given: Mapping[str, np.ndarray]) -> None:
-    """Refuse whole numbers that went round: PyMC keeps those of 64 bits in 32, where 2**63 - 1 is -1."""
+    """Refuse whole numbers that overflowed: PyMC stores those of 64 bits in 32, where 2**63 - 1 is -1."""
     for name, value in given.items():
         if value.dtype.kind in "iu" and not np.array_equal(graph.leaf_value(model[name]), value):
             raise ValueError(f"inputs: {name!r} has whole numbers that PyMC does not hold, in 32 bits.")
@@ -214,7 +214,7 @@ def _draws(
     names: Sequence[str],
     random_seed: object,
 ) -> DataTree:
-    """Draws of PyMC's, from a copy of the model with the inputs in their places."""
+    """Draw predictions with PyMC, from a copy of the model whose data are the inputs."""
     copy = clone_model(model)
     with copy:
         if given:

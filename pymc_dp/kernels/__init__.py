@@ -1,1 +1,1 @@
-"""One iteration of each sampler, on plain numbers: no PyMC, no plan, no state that is kept."""
+"""One iteration of each sampler, as functions of plain numbers: no PyMC, no plan, and no state."""

@@ -14,7 +14,7 @@ def sghmc(
     step_size: float,
     friction: float,
 ) -> np.ndarray:
-    """Follow noisy gradients, whose noise the friction balances.
+    """Follow noisy gradients, with the friction that balances their noise.
 
     Parameters
     ----------
@@ -22,6 +22,7 @@ def sghmc(
     gradient_at : callable
         Noisy gradient of the log-density; called `steps` times.
     steps : int
+        Number of steps.
     step_size : float
         eta.
     friction : float
@@ -30,11 +31,12 @@ def sghmc(
     Returns
     -------
     ndarray, shape (d,)
-        Where it ends.
+        The last point.
 
     Notes
     -----
-    Friction at the midpoint: N(0, I) is invariant for the momentum at every friction and step size.
+    Friction acts on the mean of the momentum before and after a step. N(0, I) is then invariant for the
+    momentum at every friction and step size.
     """
     damping = 1 + 0.5 * friction * step_size
     kept, kick = (1 - 0.5 * friction * step_size) / damping, step_size / damping

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class State[K](NamedTuple):
-    """Where a chain is.
+    """The current point of a chain.
 
     Attributes
     ----------
@@ -16,7 +16,7 @@ class State[K](NamedTuple):
     kept : object
         What a `Ratio` keeps of this point, such as each record's log-likelihood. Private.
     log_prior : float
-        Data-free.
+        Log-prior of the point; does not depend on the data.
     """
 
     theta: np.ndarray
@@ -25,7 +25,7 @@ class State[K](NamedTuple):
 
 
 class LogRatio[K](NamedTuple):
-    """A proposal against the current point.
+    """Log-likelihood ratio of a proposal and the current point.
 
     Attributes
     ----------
@@ -34,11 +34,11 @@ class LogRatio[K](NamedTuple):
     noise_std : float
         Standard deviation of the noise, in the same nats. Public.
     clipped : float
-        Number of clipped records (0 where nothing is made of it). Private.
+        Number of records whose ratio was clipped (0 where it is not used). Private.
     kept : object
-        For `State`, if the proposal is accepted. Private.
+        Value of `State.kept` if the proposal is accepted. Private.
     log_prior : float
-        At the proposal. Data-free.
+        Log-prior of the proposal; does not depend on the data.
     """
 
     value: float
@@ -54,11 +54,13 @@ class Move(NamedTuple):
     Attributes
     ----------
     new : ndarray, shape (d,)
+        The proposed point.
     clip_bound : float
         Bound on each record's untempered log-likelihood ratio for this move and its reverse, in nats.
     log_public : callable
-        From the `LogRatio` to the terms of the Metropolis-Hastings ratio that read no record: the difference
-        of log-priors, of kinetic energies, or nothing where the move leaves a public density invariant.
+        Function of the `LogRatio` that returns the terms of the Metropolis-Hastings ratio that read no
+        record: the difference of log-priors, with that of kinetic energies, or 0 where the move leaves a
+        public density invariant.
     """
 
     new: np.ndarray
@@ -67,7 +69,7 @@ class Move(NamedTuple):
 
 
 class Info[K](NamedTuple):
-    """What became of a proposal."""
+    """A proposal, its log-ratio, and the decision."""
 
     accepted: bool
     move: Move
@@ -75,25 +77,26 @@ class Info[K](NamedTuple):
 
 
 class Randomness(Protocol):
-    """Where a decision's own randomness comes from."""
+    """Source of the randomness of an accept test."""
 
     def exponential(self) -> float:
-        """A standard exponential draw."""
+        """Return a standard exponential draw."""
 
 
 class Ratio[K, R](Protocol):
     """A source of log-likelihood ratios (`pymc_dp.ratios`): compares two points on the records."""
 
     def at(self, theta: np.ndarray) -> tuple[K, float]:
-        """What is kept at a starting point (private), and its log-prior."""
+        """Return what is kept of a starting point (private), and its log-prior."""
 
     def __call__(self, state: State[K], move: Move, random: R) -> LogRatio[K]:
-        """The proposal against the state; each record's untempered ratio is clipped at the move's bound."""
+        """Compare the proposal with the state; a record's untempered ratio is clipped at the move's bound."""
 
 
 type Propose[K] = Callable[[np.random.Generator, State[K]], Move]
-#: From a log-ratio, the standard deviation of its noise, and the privacy randomness, to a decision; False for
-#: NaN. `tests/privacy/test_accept_tests.py` holds each to what its mechanisms' events charge.
+#: An accept test: a function of a log-ratio, the standard deviation of its noise, and the privacy randomness
+#: that returns the decision; False for NaN. `tests/privacy/test_accept_tests.py` checks each test against the
+#: events by which its mechanisms are charged.
 type Accept[R] = Callable[[float, float, R], bool]
 
 
@@ -113,23 +116,24 @@ def metropolis[K, R](
     propose : callable
         ``propose(rng, state)`` gives a `Move`.
     compare : callable
-        The only one of these that reads records.
+        Source of the log-ratio: the only argument that reads records.
     accept : callable
         ``accept(log_ratio, noise_std, random)``.
     rng : numpy.random.Generator
-        Of the proposals; public.
+        Randomness of the proposals; public.
     random : PrivacyRandom
-        Of batches, noise and decision; secret.
+        Randomness of batches, noise and decision; secret.
 
     Returns
     -------
     State
-        The next one: of the proposal if it was accepted, otherwise the same.
+        The next state: that of the proposal if it was accepted, otherwise the same as before.
     Info
 
     Notes
     -----
-    **Privacy.** Outputs are the point and the decision; what else is in `Info` is for the caller's eyes.
+    **Privacy.** The outputs that may be released are the point and the decision. Everything else in `Info` is
+    for the caller alone.
     """
     move = propose(rng, state)
     found = compare(state, move, random)
@@ -138,12 +142,12 @@ def metropolis[K, R](
 
 
 def prior_change(state: State) -> Callable[[LogRatio], float]:
-    """`Move.log_public` of a symmetric proposal: the difference of log-priors."""
+    """Return `Move.log_public` of a symmetric proposal: the difference of log-priors."""
     return lambda found: found.log_prior - state.log_prior
 
 
 def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
-    """Penalty test (Ceperley & Dewing 1999): accept when ``ln u < log_ratio - variance / 2``.
+    """Decide by the penalty test (Ceperley & Dewing 1999): accept when ``ln u < log_ratio - variance / 2``.
 
     Parameters
     ----------
@@ -158,35 +162,35 @@ def penalty(log_ratio: float, variance: float, exponential: float) -> bool:
     Returns
     -------
     bool
-        False for NaN: a move to a point without a density is never made.
+        False for NaN: a move to a point where the density is not a number is never made.
     """
     return -exponential < log_ratio - 0.5 * variance
 
 
 def accept_penalty(log_ratio: float, noise_std: float, random: Randomness) -> bool:
-    """`penalty`, with a draw of `random`."""
+    """Decide by `penalty`, with a draw of `random`."""
     return penalty(log_ratio, noise_std * noise_std, random.exponential())
 
 
 def accept_barker(log_ratio: float, noise_std: float, random: Randomness) -> bool:
-    """`barker`, with draws of `random`; the noise is not looked at."""
+    """Decide by `barker`, with draws of `random`; `noise_std` is not used."""
     return barker(log_ratio, random.exponential(), random.exponential())
 
 
 def barker(log_ratio: float, first: float, second: float) -> bool:
-    """Barker's test (Barker 1965): accept with probability ``1 / (1 + exp(-log_ratio))``.
+    """Decide by Barker's test (Barker 1965): accept with probability ``1 / (1 + exp(-log_ratio))``.
 
     Parameters
     ----------
     log_ratio : float
         ln [posterior(proposal) q(point | proposal) / posterior(point) q(proposal | point)], or what
-        `pymc_dp.ratios.tuna` puts in its place.
+        `pymc_dp.ratios.tuna` uses in place of it.
     first, second : float
         Independent standard exponential draws: the logarithm of their quotient is logistic.
 
     Returns
     -------
     bool
-        False for NaN: a move to a point without a density is never made.
+        False for NaN: a move to a point where the density is not a number is never made.
     """
     return first < math.exp(min(log_ratio, 700.0)) * second

@@ -1,1 +1,1 @@
-"""One page about a result, for readers who were not there."""
+"""One HTML page about a result, for readers without background."""

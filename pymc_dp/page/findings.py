@@ -1,4 +1,4 @@
-"""What a page says of what was found: the posterior, predictions, bias and noise, checks and comparisons."""
+"""Sections of a page about results: the posterior, predictions, bias and noise, checks and comparisons."""
 
 import math
 import warnings
@@ -27,7 +27,7 @@ def _summary(idata: DataTree, group: str, var_names: Sequence[str] | None) -> pd
 
 
 def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | None) -> str:
-    """Numbers and densities of the parameters."""
+    """Write the section with numbers and densities of the parameters."""
     import arviz as az
 
     numbers = _summary(idata, "posterior", var_names)
@@ -62,12 +62,12 @@ def posterior(idata: DataTree, known: PrivacyReport, var_names: Sequence[str] | 
 
 
 def predictions(idata: DataTree, var_names: Sequence[str] | None) -> str:
-    """Numbers of what was predicted."""
+    """Write the section with numbers of the predictions."""
     return section("Predictions", table(_summary(idata, "predictions", var_names)))
 
 
 def bias(known: PrivacyReport) -> str:
-    """What clipping and noise did to them."""
+    """Write the section about the effects of clipping and noise."""
     explained = (
         f"To bound what one {known.facts['unit']} can do, very unusual ones count less than they otherwise "
         "would (clipping), and noise is added. Both change the result; by how much, as far as it can be told:"
@@ -82,7 +82,7 @@ def bias(known: PrivacyReport) -> str:
 
 
 def other_release(found: Check | Comparison) -> str:
-    """A check or a comparison that was released besides."""
+    """Write the section about a check or a comparison, which is a release of its own."""
     cost = next(line for line in str(found).splitlines() if line.startswith("Guarantee: "))
     if isinstance(found, Check):
         verdict = (

@@ -1,4 +1,4 @@
-"""What a page says of a guarantee: whether to publish, what is promised, spent, assumed."""
+"""Sections of a page about the guarantee: whether to publish, what is promised, spent and assumed."""
 
 import html
 import math
@@ -15,12 +15,12 @@ from pymc_dp.privacy.mechanisms.iterations import NoDecision
 from pymc_dp.report import ASSUMPTIONS, PrivacyReport
 from pymc_dp.rounding import round_up
 
-# False alarms that an attacker accepts, in the example.
+# Rate of false alarms of the attacker in the page's example.
 _ALARMS = 0.05
 
 
 def verdict(known: PrivacyReport) -> str:
-    """Whether it may be published, and why."""
+    """Write whether the result may be published, and why."""
     if not known.facts["is_private"]:
         kind, what = "bad", "Do not publish: this run has no guarantee"
         why = "It was made without noise, or with noise that can be recomputed. It is for trying things out."
@@ -44,7 +44,7 @@ def verdict(known: PrivacyReport) -> str:
 
 
 def _detection(known: PrivacyReport) -> float:
-    """Most that a test with 5 % false alarms detects, by what is guaranteed."""
+    """Return the largest detection rate, under the guarantee, of a test with 5 % false alarms."""
     plan = known.plan
     by_curve = min(math.exp(e) * _ALARMS + plan.guarantee.delta(e) for e in np.linspace(0, plan.epsilon, 9))
     by_mu = float(ndtr(ndtri(_ALARMS) + plan.mu)) if not math.isnan(plan.mu) else 1.0
@@ -52,7 +52,7 @@ def _detection(known: PrivacyReport) -> float:
 
 
 def promise(known: PrivacyReport) -> str:
-    """What is promised, to readers who know no mathematics."""
+    """Write what is promised, for readers without mathematics."""
     plan, unit = known.plan, known.facts["unit"]
     epsilon = plan.epsilon_at(plan.delta)
     if plan.neighboring_relation == "substitute":
@@ -92,7 +92,7 @@ def promise(known: PrivacyReport) -> str:
 
 
 def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> str:
-    """What was allowed and used; by other results too, with a ledger."""
+    """Write the budget and what was spent of it; with a ledger, by other results too."""
     plan = known.plan
     steps = f"{plan.tune} tuning and {plan.draws} kept steps"
     bought = f"over {plan.chains} chain(s) of {steps}, discarded ones included"
@@ -125,7 +125,7 @@ def spending(idata: DataTree, known: PrivacyReport, ledger: Ledger | None) -> st
 
 
 def assumptions(known: PrivacyReport) -> str:
-    """What the guarantee rests on, and what was taken as public."""
+    """Write the assumptions of the guarantee, and which inputs were taken as public."""
     items = "".join(f"<li>{html.escape(text)}</li>" for text in ASSUMPTIONS)
     public = known.facts.get("public_arrays", ())
     listed = "".join(
@@ -153,6 +153,6 @@ def assumptions(known: PrivacyReport) -> str:
 
 
 def details(known: PrivacyReport) -> str:
-    """All terms of the guarantee."""
+    """Write all terms of the guarantee."""
     terms = f"<details><summary>All terms of the guarantee</summary>{html_terms(known.rows())}</details>"
     return f"<section><h2>For specialists</h2>{terms}</section>"

@@ -1,4 +1,4 @@
-"""What pages are made of: the style, paragraphs, tables, pictures; as HTML text."""
+"""Parts of a page, as HTML text: the style, sections, paragraphs, tables, figures."""
 
 import base64
 import html
@@ -41,17 +41,17 @@ img { max-width: 100%; height: auto; display: block; margin: 1rem auto } summary
 
 
 def section(title: str, *parts: str) -> str:
-    """Parts under a heading."""
+    """Write parts under a heading."""
     return f"<section><h2>{html.escape(title)}</h2>{''.join(parts)}</section>"
 
 
 def paragraph(text: str, kind: str = "") -> str:
-    """Text, escaped."""
+    """Write a paragraph of text, escaped."""
     return f"<p{f' class={kind!r}' if kind else ''}>{html.escape(text)}</p>"
 
 
 def table(frame: pd.DataFrame) -> str:
-    """The first rows of a data frame, its index first."""
+    """Write the first rows of a data frame, with its index as the first column."""
     listed = 200
     left = len(frame) - listed
     more = paragraph(f"{left} more rows are not shown.", "small") if left > 0 else ""
@@ -64,7 +64,7 @@ def _number(value: float) -> str:
 
 
 def figure(draw: Callable[[], "PlotCollection"], size: tuple[float, float], from_zero: bool = False) -> str:
-    """A picture in the page itself; without a display, and leaving no figure open."""
+    """Draw a figure and embed it in the page. Needs no display, and leaves no figure open."""
     import matplotlib.pyplot as plt
 
     with warnings.catch_warnings(), plt.rc_context({"svg.fonttype": "path", "font.size": 9}):

@@ -1,6 +1,6 @@
-"""report(): one page about a result, for readers who were not there and know no statistics.
+"""report(): one HTML page about a result, for readers without background or statistics.
 
-ArviZ and Matplotlib are imported when a page is made.
+ArviZ and Matplotlib are imported only when a page is made.
 """
 
 import html
@@ -27,26 +27,26 @@ def report(
     also: Sequence[Check | Comparison] = (),
     var_names: Sequence[str] | None = None,
 ) -> str:
-    """Write one page about a result: what was promised, spent, found, assumed.
+    """Write one page about a result: what was promised, spent, found and assumed.
 
     Parameters
     ----------
     idata : DataTree
-        Result of a private step, released or not: the page says first whether it may be published.
+        Result of private sampling, released or not: the page states first whether it may be published.
     path : str or Path, optional
-        Where to write it; a file that is there is replaced.
+        File to write. An existing file is replaced.
     title : str
     ledger : Ledger, optional
-        What else was done with these data.
+        Ledger of the data, to show what other results of the same data have cost.
     also : sequence of Check or Comparison
         Other releases to be shown.
     var_names : sequence of str, optional
-        Of the posterior, default all.
+        Variables to be shown. Default: all.
 
     Returns
     -------
     str
-        The page, HTML. It needs no other file and no network.
+        The page, as HTML. It needs no other file and no network.
 
     Raises
     ------
@@ -55,8 +55,8 @@ def report(
 
     Notes
     -----
-    **Privacy.** Made from released draws and public facts alone: it may be published if the result may. Of an
-    object that must not be, it shows no draw.
+    **Privacy.** Made from released draws and public facts alone: it may be published if the result may be. If
+    the result must not be published, the page shows no draws of it.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Privacy accounting: events say what happened, accountants what it costs. No PyMC, no PyTensor."""
+"""Privacy accounting: events describe releases, accountants compute their cost. No PyMC, no PyTensor."""
 
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.calibration import calibrate, iterations_allowed

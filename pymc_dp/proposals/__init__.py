@@ -1,4 +1,4 @@
-"""Proposal distributions: symmetric, and never dependent on private data."""
+"""Proposal distributions: symmetric, and independent of private data."""
 
 from pymc_dp.proposals.components import GuidedWalk, OneAtATime
 from pymc_dp.proposals.walk import PROPOSALS, FixedRadius, GaussianWalk, Proposal, as_proposal

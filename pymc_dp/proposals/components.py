@@ -1,4 +1,4 @@
-"""Moves of one component at a time."""
+"""Proposals that move one component at a time."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,25 +9,25 @@ from pymc_dp.bounds import check_choice, check_share
 class OneAtATime:
     """Move one component, up or down (Räisä 2021, section 3.1, after Yıldırım & Ermiş 2019).
 
-    A record's log-likelihood changes by at most ``L_j`` times the length of a move of component j, ``L_j`` a
-    bound on its j-th partial derivative alone: less noise than a move of all components needs, and so longer
-    steps. Give the ``L_j`` as ``lipschitz=[...]``, or their largest as a number.
+    A move of component j changes a record's log-likelihood by at most ``L_j`` times its length, where ``L_j``
+    bounds the j-th partial derivative alone. It therefore needs less noise than a move of all components, and
+    allows longer steps. Give the ``L_j`` as ``lipschitz=[...]``, or their largest as a number.
 
     Parameters
     ----------
     scale : float or array_like of shape (d,), optional
-        Length of a move of each component with step size 1, in unconstrained space. Tuning gives each
-        component a step size of its own.
+        Length of a move of each component with step size 1, in unconstrained space. Tuning adapts a step size
+        for each component.
     spread : float, optional
-        Lengths are uniform between ``1 - spread`` and ``1 + spread`` times the scale, in (0, 1]: moves of one
-        length would never leave a lattice.
+        Number in (0, 1]. Lengths are uniform between ``1 - spread`` and ``1 + spread`` times the scale. With
+        moves of one length the chain would never leave a lattice.
     scan : {"random", "systematic"}, optional
-        Whether the component is picked at random, or all take turns.
+        Whether the component is picked at random, or the components take turns.
 
     Attributes
     ----------
     part : int
-        Component of the last move; -1 before.
+        Index of the component of the last move; -1 before the first.
 
     Raises
     ------
@@ -48,7 +48,7 @@ class OneAtATime:
         self._spread, self._scan, self.part = float(spread), scan, -1
 
     def parts(self, d: int) -> int:
-        """Number of components that are moved by themselves."""
+        """Return the number of components, each of which is moved by itself."""
         if self._scale.ndim and self._scale.size != d:
             raise ValueError(
                 f"the proposal's scale has {self._scale.size} entries, the model {d} unconstrained "
@@ -57,7 +57,7 @@ class OneAtATime:
         return d
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
-        """Displacement, shape (d,), for step size 1: one entry is not zero."""
+        """Draw a displacement, shape (d,), for step size 1: one entry is not zero."""
         parts = self.parts(d)
         self.part = int(rng.integers(parts)) if self._scan == "random" else (self.part + 1) % parts
         sign = self._sign(rng, self.part, d)
@@ -73,10 +73,10 @@ class OneAtATime:
 class GuidedWalk(OneAtATime):
     """Guided random walk: each component keeps its direction until a move is rejected (Gustafson 1998).
 
-    After an accepted move the component's direction is kept, after a rejected one it is turned. The chain on
-    parameters and directions together is not reversible, but has the right stationary law
-    (docs/proofs/penalty). Far from the bulk most moves of a plain walk go the wrong way and are rejected; a
-    guided one turns once and keeps going. Where noise dominates, it diffuses faster as well (docs/penalty).
+    After a rejected move the component's direction is reversed. The chain on parameters and directions
+    together is not reversible, but has the right stationary distribution (docs/proofs/penalty). Far from the
+    bulk of the posterior many moves of a plain walk go in the wrong direction and are rejected; a guided walk
+    reverses once and then keeps its direction. It also diffuses faster where noise dominates (docs/penalty).
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class GuidedWalk(OneAtATime):
 
     Notes
     -----
-    **Privacy.** Reads no data. The directions are functions of released decisions and of PyMC's generator.
+    **Privacy.** Reads no data. The directions depend on released decisions and on PyMC's generator alone.
     """
 
     _directions: np.ndarray | None = None
@@ -96,6 +96,6 @@ class GuidedWalk(OneAtATime):
         return self._directions[j]
 
     def decided(self, accepted: bool) -> None:
-        """Turn the component's direction after a rejection."""
+        """Reverse the component's direction after a rejection."""
         if not accepted and self._directions is not None:
             self._directions[self.part] *= -1.0

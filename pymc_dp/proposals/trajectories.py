@@ -1,4 +1,4 @@
-"""Leapfrog trajectories on noisy gradients, and what tuning learns from released decisions and draws."""
+"""Leapfrog trajectories on noisy gradients, and their tuning from released decisions and draws."""
 
 from collections.abc import Callable
 
@@ -18,13 +18,13 @@ class Trajectories(Moves):
     n_leapfrog : int
         Leapfrog steps of a trajectory, >= 1.
     step_size : float, optional
-        Initial step size; None for the step's own default.
+        Initial step size; None for the default of the step method.
     mass : float or array_like of shape (d,), optional
         Diagonal of the mass matrix (public): about 1 / variance of each parameter, up to a factor.
     target_accept : float
         Acceptance rate that tuning aims at.
     adapt_step_size, adapt_mass : bool
-        What tuning adapts.
+        Whether tuning adapts the step size, and the mass.
 
     Raises
     ------
@@ -33,7 +33,7 @@ class Trajectories(Moves):
 
     Notes
     -----
-    **Privacy.** Learns from decisions and draws, both released.
+    **Privacy.** Adapts to decisions and draws, both of which are released.
     """
 
     name = "leapfrog trajectory"
@@ -62,7 +62,7 @@ class Trajectories(Moves):
     def start(self, step_size: float, tune: int) -> None:
         """Begin a chain that tunes for `tune` iterations."""
         self.step_size, self.mass = step_size, self._given_mass.copy()
-        # The mass is set after these parts of the tuning phase, from the draws since the last time.
+        # Iterations after which the mass is set, from the draws since the last time it was set.
         self._updates = {int(part * tune) for part in (0.3, 0.5, 0.75)} if self.adapt_mass else set()
         self._draws: list[np.ndarray] = []
 
@@ -71,7 +71,7 @@ class Trajectories(Moves):
         return np.sqrt(self.mass) * rng.standard_normal(self.d)
 
     def kinetic_energy(self, momentum: np.ndarray) -> float:
-        """``p' M^-1 p / 2``; infinite where a trajectory ran away."""
+        """Return ``p' M^-1 p / 2``; infinite where a trajectory diverged."""
         return 0.5 * float(np.sum(momentum**2 / self.mass))
 
     def run(
@@ -92,7 +92,7 @@ class Trajectories(Moves):
         Returns
         -------
         theta, gradient, momentum : ndarray, shape (d,)
-            At the end; the gradient is the one the last half step used.
+            Values at the end. The gradient is the one that the last half step used.
         """
         for _ in range(self.n_leapfrog):
             momentum = momentum + 0.5 * self.step_size * gradient
@@ -107,10 +107,10 @@ class Trajectories(Moves):
             self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)
 
     def learn_mass(self, draw: np.ndarray, iteration: int) -> None:
-        """Take a tuning draw; at times set the mass to 1 / variance of the draws since the last time.
+        """Store a tuning draw; at some iterations, set the mass to 1 / variance of the stored draws.
 
-        The variances are shrunk towards their geometric mean, and the mass keeps its geometric mean, so that
-        the step size keeps its meaning.
+        The variances are shrunk towards their geometric mean. The geometric mean of the masses is not
+        changed, so that the step size stays comparable.
         """
         if not self._updates:
             return

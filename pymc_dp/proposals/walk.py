@@ -1,4 +1,4 @@
-"""Moves of all components together, and how a step makes them: step sizes, and what tuning does to these."""
+"""Proposals that move all components together; scaling of proposals by step sizes, and tuning of these."""
 
 import copy
 import math
@@ -17,8 +17,8 @@ from pymc_dp.proposals.components import GuidedWalk, OneAtATime
 class Proposal(Protocol):
     """A symmetric random move.
 
-    An object with `move` is a proposal. If it also is a `Learner` it is told what became of its moves, and if
-    it is `ByParts` tuning gives each kind of its moves a step size of its own.
+    An object with `move` is a proposal. If it also is a `Learner`, it receives the decisions about its moves.
+    If it is `ByParts`, tuning adapts a step size for each kind of its moves.
 
     Notes
     -----
@@ -26,7 +26,7 @@ class Proposal(Protocol):
     """
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
-        """Displacement, shape (d,), for step size 1."""
+        """Draw a displacement, shape (d,), for step size 1."""
 
 
 @runtime_checkable
@@ -38,7 +38,7 @@ class Learner(Protocol):
     """
 
     def decided(self, accepted: bool) -> None:
-        """Take note of what became of the last move."""
+        """Receive the decision about the last move."""
 
 
 @runtime_checkable
@@ -48,13 +48,13 @@ class ByParts(Protocol):
     Attributes
     ----------
     part : int
-        Kind of the last move.
+        Index of the kind of the last move.
     """
 
     part: int
 
     def parts(self, d: int) -> int:
-        """Number of kinds."""
+        """Return the number of kinds."""
 
 
 class _Scaled:
@@ -99,15 +99,15 @@ class GaussianWalk(_Scaled):
     """
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
-        """Displacement, shape (d,), for step size 1."""
+        """Draw a displacement, shape (d,), for step size 1."""
         return self._scaled(rng.standard_normal(d))
 
 
 class FixedRadius(_Scaled):
-    """Uniform on a sphere (an ellipsoid, when scaled): every move has the same length.
+    """Moves that are uniform on a sphere, or with several scales on an ellipsoid.
 
-    With a scalar scale and a Lipschitz clip the noise of the log-ratio has the same standard deviation at
-    every iteration.
+    With a scalar scale all moves have the same length for a given step size. With a Lipschitz clip the noise
+    of the log-ratio then has the same standard deviation at every iteration.
 
     Parameters
     ----------
@@ -120,11 +120,11 @@ class FixedRadius(_Scaled):
     """
 
     def length(self, d: int) -> float | None:
-        """Length of every move for step size 1, or None if it depends on the direction."""
+        """Return the length of every move for step size 1, or None if it depends on the direction."""
         return float(self._factor) * np.sqrt(d) if self._factor.ndim == 0 else None
 
     def move(self, rng: np.random.Generator, d: int) -> np.ndarray:
-        """Displacement, shape (d,), for step size 1."""
+        """Draw a displacement, shape (d,), for step size 1."""
         if d < 2:
             raise ValueError(
                 "a fixed radius in one dimension only reaches a lattice: use the Gaussian proposal."
@@ -133,7 +133,7 @@ class FixedRadius(_Scaled):
         return self._scaled(z * np.sqrt(d / (z @ z)))
 
 
-#: What a proposal may be called in place of an object.
+#: Names by which proposals can be given.
 PROPOSALS: dict[str, Callable[[], Proposal]] = {
     "fixed_radius": FixedRadius,
     "gaussian": GaussianWalk,
@@ -143,7 +143,7 @@ PROPOSALS: dict[str, Callable[[], Proposal]] = {
 
 
 def as_proposal(proposal: "str | Proposal") -> Proposal:
-    """Look a proposal up by name, or pass an object with a `move` through."""
+    """Return the proposal of a name, or a given object that has a `move`."""
     if isinstance(proposal, str):
         if proposal not in PROPOSALS:
             raise ValueError(f"unknown proposal {proposal!r}; known: {', '.join(sorted(PROPOSALS))}.")
@@ -156,7 +156,7 @@ def as_proposal(proposal: "str | Proposal") -> Proposal:
 
 
 def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> float:
-    """Step size after a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
+    """Adapt a step size to a decision: Robbins-Monro on its logarithm (Garthwaite, Fan & Sisson 2016).
 
     Parameters
     ----------
@@ -165,46 +165,47 @@ def adapted(step_size: float, accepted: bool, target: float, iteration: int) -> 
     target : float
         Acceptance rate that is aimed at.
     iteration : int
-        Number of decisions so far, from 1.
+        Number of decisions so far, this one included.
 
     Returns
     -------
     float
+        The new step size.
 
     Notes
     -----
     **Privacy.** A function of released decisions.
     """
-    # Held for the first iterations, then decreasing like 1 / t.
+    # The gain is constant for 20 iterations, and then decreases like 1 / t.
     gain = 1.0 / (target * (1 - target) * max(20.0, iteration))
     return step_size * math.exp(gain * (accepted - target))
 
 
 class Moves:
-    """How a step proposes, in one chain at a time.
+    """Proposals of a step and their tuning, in one chain at a time.
 
     Attributes
     ----------
     name : str
-        For the report.
+        Name in the report.
     step_size : float
 
     Notes
     -----
-    **Privacy.** Reads no data; learns from what is released.
+    **Privacy.** Reads no data; adapts to released numbers.
     """
 
     name = ""
     step_size = math.nan
 
     def begin(self) -> None:
-        """Forget the last chain."""
+        """Reset everything that was adapted to the last chain."""
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt to a decision, during tuning; `iteration` counts from 1."""
 
     def decided(self, accepted: bool) -> None:
-        """Take note of a decision, whether or not the chain is tuning."""
+        """Receive a decision, whether or not the chain is tuning."""
 
 
 class RandomWalk(Moves):
@@ -217,16 +218,16 @@ class RandomWalk(Moves):
     d : int
         Number of parameters.
     step_size : float, optional
-        Initial multiple of the proposal's scale; None for the step's own default.
+        Initial multiple of the proposal's scale; None for the default of the step method.
     target_accept : float, optional
-        Acceptance rate that tuning aims at; None for the step to set.
+        Acceptance rate that tuning aims at; None if the step method sets it.
     adapt : bool
         Whether tuning adapts the step size.
 
     Attributes
     ----------
     proposal : Proposal
-        This chain's copy: a proposal with a memory learns from the chain's decisions.
+        This chain's copy: a proposal with a memory depends on the chain's decisions.
     step_size : float
         Current multiple of the proposal's scale.
     gaussian : bool
@@ -234,18 +235,20 @@ class RandomWalk(Moves):
     guided : bool
         Whether moves keep a direction while they are accepted.
     relative : ndarray, shape (parts,)
-        Further multiple of each part that the proposal moves by itself: one number if it moves everything.
+        Factors of the step size, one for each kind of move of the proposal (one number if all components move
+        together).
     longest : float
-        Longer moves are shortened to this length: an odd function of the move, so that it stays symmetric.
+        Longer moves are shortened to this length. Shortening is an odd function of the move, so that the
+        proposal stays symmetric.
 
     Raises
     ------
     ValueError
-        An argument is out of range, or the proposal's scale has another number of entries.
+        An argument is out of range, or the proposal's scale has the wrong number of entries.
 
     Notes
     -----
-    **Privacy.** Reads no data; learns from released decisions.
+    **Privacy.** Reads no data; adapts to released decisions.
     """
 
     def __init__(
@@ -269,7 +272,7 @@ class RandomWalk(Moves):
         self.begin()
 
     def begin(self) -> None:
-        """Start from the proposal as it was given: nothing is carried from one chain to another."""
+        """Start from the proposal as it was given: no adaptation is kept from one chain to another."""
         self.proposal = copy.deepcopy(self._given)
         self.relative = np.ones(self.proposal.parts(self.d) if isinstance(self.proposal, ByParts) else 1)
         self._tried = np.zeros(self.relative.size, dtype=int)
@@ -277,11 +280,11 @@ class RandomWalk(Moves):
 
     @property
     def unit_length(self) -> float:
-        """Root mean square length of a move of step size 1; of 1,000 public ones."""
+        """Root mean square length of a move with step size 1, over 1,000 or more trial moves."""
         return float(np.sqrt(np.mean(self._trial_moves(np.linalg.norm)[1] ** 2)))
 
     def _trial_moves(self, measure: Callable[[np.ndarray], float]) -> tuple[np.ndarray, np.ndarray]:
-        """Part and measure of public moves of step size 1."""
+        """Draw trial moves with step size 1; return the part of each, and its measure."""
         rng, proposal = np.random.default_rng(0), copy.deepcopy(self._given)
         size = max(1000, 20 * self.relative.size)
         found = [(measure(proposal.move(rng, self.d)), self._part(proposal)) for _ in range(size)]
@@ -294,13 +297,13 @@ class RandomWalk(Moves):
         Parameters
         ----------
         rate : callable
-            Clip bound of a short move, proportional to its length.
+            Clip bound of a move, proportional to its length.
         bound : float
 
         Notes
         -----
-        Moves that tuning may shorten are no longer than 1 to begin with: unconstrained parameters seldom ask
-        for more.
+        Unless all moves of the run have one length (`fixed_length`), their root mean square length is at most
+        1 in the beginning: unconstrained parameters seldom need more.
         """
         parts, bounds = self._trial_moves(rate)
         lengths = self._trial_moves(np.linalg.norm)[1]
@@ -314,12 +317,12 @@ class RandomWalk(Moves):
         self.relative = steps / self.step_size
 
     def fixed_length(self) -> float | None:
-        """Length of every move per unit of step size, if that is one number throughout the run."""
+        """Return the length of every move for step size 1, if it is constant in the run; otherwise None."""
         scalar = isinstance(self._given, FixedRadius) and self._given.length(self.d)
         return scalar or None if not self.adapt else None
 
     def constant_clip_bound(self, clip: Clip, step_size: float | None) -> float | None:
-        """Clip bound of all moves, if it is one public number: constant, or of one length throughout."""
+        """Return the clip bound if it is one public number for all moves of the run; otherwise None."""
         if isinstance(clip, ConstantClip):
             return clip.constant
         length = self.fixed_length()
@@ -331,26 +334,26 @@ class RandomWalk(Moves):
         return proposal.part % self.relative.size if isinstance(proposal, ByParts) else 0
 
     def move(self, rng: np.random.Generator) -> np.ndarray:
-        """Displacement, shape (d,)."""
+        """Draw a displacement, shape (d,)."""
         unit = self.proposal.move(rng, self.d)
         move = self.step_size * self.relative[self._part(self.proposal)] * unit
         self._shortened = False
         if self.longest < np.inf:
             length = np.linalg.norm(move)
-            # A length of at most `longest` in floating point too: a bound L * length must not exceed B.
+            # The margin keeps the length at most `longest` in floating point: L * length must not exceed B.
             if length > self.longest * (1 - 1e-12):
                 move *= self.longest * (1 - 1e-12) / length
                 self._shortened = True
         return move
 
     def decided(self, accepted: bool) -> None:
-        """Tell the proposal what became of its last move."""
+        """Pass the decision about its last move to the proposal."""
         if isinstance(self.proposal, Learner):
             self.proposal.decided(accepted)
 
     def learn(self, accepted: bool, iteration: int) -> None:
         """Adapt the step sizes to a decision; `iteration` counts from 1."""
-        # A larger step size would not make a shortened move longer.
+        # Not after an accepted move that was shortened: a larger step size would not make it longer.
         if not self.adapt or not self.target_accept or (self._shortened and accepted):
             return
         self.step_size = adapted(self.step_size, accepted, self.target_accept, iteration)

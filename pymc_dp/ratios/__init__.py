@@ -1,1 +1,1 @@
-"""Where the log-likelihood ratio of two points comes from: one class a source."""
+"""Sources of the log-likelihood ratio of two points, one class for each."""

@@ -1,4 +1,4 @@
-"""The exact sum over all records, with or without noise."""
+"""The log-likelihood ratio as an exact sum over all records, with or without noise."""
 
 import math
 
@@ -12,17 +12,17 @@ from pymc_dp.records.sums import GRID
 from pymc_dp.remote.owners import RecordsOfOwners
 from pymc_dp.remote.shards import ShardedRecords
 
-# In one place, or in parts.
+# Records in one place, or in several parts.
 Records = RecordModel | ShardedRecords
 
 
 class Fresh[R: Records | RecordsOfOwners]:
-    """A ratio of which nothing is kept from one iteration to the next: the next batch is another."""
+    """Base class of ratios that keep nothing from one iteration to the next, such as those of new batches."""
 
     records: R
 
     def at(self, theta: np.ndarray) -> tuple[None, float]:
-        """Nothing, and the log-prior."""
+        """Return None, as nothing is kept, and the log-prior."""
         return None, self.records.log_prior(theta)
 
 
@@ -34,19 +34,18 @@ class AllRecords:
     records : RecordModel or ShardedRecords
     tempering : float
     noise : float, optional
-        Standard deviation of the Gaussian noise on the sum, in units of the clip bound. Default: none is
-        drawn.
+        Standard deviation of the Gaussian noise on the sum, in units of the clip bound. Default: no noise.
     largest : float
-        Clip bounds are lowered to it: the bound that was paid for, in untempered nats. A shorter move has a
-        smaller bound, and less noise, unless `Chain.clip_bound` fixes it.
+        Largest clip bound, in untempered nats: the bound that was paid for, to which larger ones are lowered.
+        A shorter move has a smaller bound, and less noise, unless `Chain.clip_bound` fixes the bound.
     only : float, optional
-        Standard deviation of the noise of every move, in tempered nats, where decisions of that scale alone
-        were paid for.
+        Standard deviation of the noise of every move, in tempered nats, if the price is that of decisions
+        whose noise has this scale.
 
     Raises
     ------
     PrivacyError
-        When called: a move would have other noise than was paid for, as its clip bound says, which is public.
+        When called, if the clip bound of a move, which is public, gives noise of another scale than `only`.
 
     Notes
     -----
@@ -68,15 +67,15 @@ class AllRecords:
         _ = records.full_batch  # made now, before anything is paid for
 
     def at(self, theta: np.ndarray) -> tuple[np.ndarray, float]:
-        """Log-likelihood of each record, and log-prior."""
+        """Return the log-likelihood of each record, and the log-prior."""
         return self.records.full_batch.at(theta)
 
     def bound_of_noise(self, noise_std: float) -> float:
-        """Clip bound at which the noise has a given standard deviation."""
+        """Return the clip bound at which the noise has a given standard deviation, in tempered nats."""
         return noise_std / (self.tempering * (self.noise or 0.0))
 
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
-        """One pass over the data."""
+        """Compute the noisy log-ratio, in one pass over the data."""
         bound = min(move.clip_bound, self.largest)
         scale = self.tempering * bound
         if self._only is not None and not math.isclose(scale * (self.noise or 0.0), self._only, rel_tol=1e-9):

@@ -1,8 +1,8 @@
-"""Minibatch Barker: the log-ratio on a batch, and the distribution V that makes its noise about logistic.
+"""Minibatch Barker: the log-ratio on a batch, and the variable V that makes its noise approximately logistic.
 
-N(0, 2) + V is close to the standard logistic, which Barker's test needs. V takes five values.
-`benchmarks/fit_barker_correction.py` finds them, and proves that no distribution does better than
-`LARGEST_ERROR` by more than a few parts in 10,000.
+The distribution of N(0, 2) + V is close to the standard logistic one, which Barker's test needs. V takes five
+values. `benchmarks/fit_barker_correction.py` finds them, and proves that the smallest possible error is less
+than `LARGEST_ERROR` by no more than a few parts in 10,000.
 """
 
 import math
@@ -12,33 +12,36 @@ import numpy as np
 from pymc_dp.clipping import shares
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 
-#: Variance of the Gaussian noise that V completes.
+#: Variance of the Gaussian noise to which V is added.
 NOISE_VARIANCE = 2.0
-#: V is 0 or plus or minus one of the other points; the weight is that of a pair.
+#: Absolute values that V takes; each but 0 has both signs.
 POINTS = (0.0, 2.951340, 9.220991)
+#: Probabilities of these absolute values, each for both signs together.
 WEIGHTS = (0.865969, 0.131796, 0.002235)
 #: Largest difference of the CDFs of N(0, 2) + V and of the standard logistic, rounded up.
 LARGEST_ERROR = 5.875e-4
 
-# The five values of V in order, their probabilities, and what these add up to below each but the first.
+# The five values of V in increasing order.
 _SORTED = np.array([*(-p for p in POINTS[:0:-1]), *POINTS])
+# Their probabilities.
 _MASS = np.array([*(w / 2 for w in WEIGHTS[:0:-1]), WEIGHTS[0], *(w / 2 for w in WEIGHTS[1:])])
+# For each value but the first, the probability of a smaller value.
 _CUMULATIVE = np.cumsum(_MASS)[:-1]
 
 
-#: Ratios of a batch are rounded to multiples of their clip bound over this.
+#: Ratios of a batch are rounded to multiples of their clip bound over this number.
 GRID = 2**20
 
 
 def exact_sums(ratios: np.ndarray, bound: float) -> tuple[int, int]:
-    """Sum of a batch's clipped ratios, and b times their sum of squared deviations, in units of the grid."""
+    """Return a batch's sum of clipped ratios, and b times their sum of squared deviations, in grid units."""
     grid = np.round(shares(ratios, bound) * GRID).astype(np.int64)
     total = int(grid.sum())
     return total, grid.size * int((grid * grid).sum()) - total * total
 
 
 def clip_bound(b: int, n: int, tempering: float) -> float:
-    """Bound on a record's log-likelihood ratio, in nats: ``sqrt(b) / (n T)`` (Räisä 2021, Theorem 8)."""
+    """Return the clip bound of a record's log-ratio: ``sqrt(b) / (n T)`` nats (Räisä 2021, Theorem 8)."""
     return math.sqrt(b) / (n * tempering)
 
 
@@ -60,13 +63,13 @@ def batch_ratio(ratios: np.ndarray, n: int, tempering: float) -> tuple[float, fl
         ``(n T / b) sum r_j``.
     variance : float
         ``(n T)**2 / b`` times the variance of the r_j with divisor b, times ``(1 - b / n) b / (b - 1)`` if
-        that is below 1: then it is unbiased. At most 1.
+        this factor is below 1, in which case the estimate is unbiased. At most 1.
 
     Notes
     -----
     **Privacy.** Ratios are rounded to multiples of ``clip_bound * 2**-20``, and their sums are exact
     integers: `ratio` moves by at most ``2 / sqrt(b)`` when one record of the batch is replaced.
-    docs/proofs/barker says what that costs.
+    docs/proofs/barker derives the cost of this.
     """
     b = ratios.size
     total, squares = exact_sums(ratios, clip_bound(b, n, tempering))
@@ -75,7 +78,7 @@ def batch_ratio(ratios: np.ndarray, n: int, tempering: float) -> tuple[float, fl
 
 
 def draw(random: PrivacyRandom) -> float:
-    """One draw of V.
+    """Draw V once.
 
     Parameters
     ----------
@@ -89,5 +92,8 @@ def draw(random: PrivacyRandom) -> float:
 
 
 def accepts(log_ratio: float, noise_std: float, random: PrivacyRandom) -> bool:
-    """Barker's test of a ratio with noise of variance 2: positive after the correction; False for NaN."""
+    """Decide by Barker's test on a ratio with noise of variance 2: accept if the ratio plus V is positive.
+
+    False for NaN.
+    """
     return log_ratio + draw(random) > 0

@@ -1,4 +1,4 @@
-"""From what was paid for to what runs: the ratio and the accept test of each mechanism."""
+"""The ratio and the accept test of each mechanism: what runs is built from the mechanism that was priced."""
 
 import math
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from pymc_dp.ratios.all_records import AllRecords, Records
 from pymc_dp.ratios.subsets import BarkerBatch, CorrectedBatch
 from pymc_dp.ratios.tuna import TunaBatch
 
-#: Accept tests by the name that a mechanism gives.
+#: Accept tests, by the name in a mechanism's attribute `test`.
 TESTS: dict[str, Accept[PrivacyRandom]] = {
     "penalty": accept_penalty,
     "barker": accept_barker,
@@ -34,7 +34,8 @@ def _sum(
     return AllRecords(records, tempering, None, m.clip_bound or math.inf)
 
 
-#: Mechanism -> its ratio on records, for a tempering and a sensitivity in units of the clip bound.
+#: For each mechanism, a function of it, records, tempering and sensitivity (in units of the clip bound) that
+#: makes the ratio.
 RATIOS: dict[type[iterations.Mechanism], Callable[[Any, Records, float, float], Ratio]] = {
     iterations.Unlimited: _sum,
     iterations.Barker: _sum,

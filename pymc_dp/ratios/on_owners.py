@@ -23,61 +23,61 @@ class OnOwners(Fresh[RecordsOfOwners]):
     records : RecordsOfOwners
     tempering : float
     plan : PrivacyPlan
-        Of the call: every owner charges it now, before it releases anything.
+        Plan of the call. Every owner charges it to its own budget now, before it releases anything.
 
     Raises
     ------
     BudgetError
-        An owner's ledger has no room.
+        The call does not fit the remaining budget of an owner's ledger.
 
     Notes
     -----
-    **Privacy.** Only sums with an owner's own noise are seen here. Each owner is charged for one Gaussian
-    release an iteration, whether the noisy ratio is stored or not. The plan of the call has the smallest of
-    the owners' noise multipliers: it bounds every record's loss.
+    **Privacy.** Only sums with an owner's own noise are received here. Each owner charges one Gaussian
+    release for each iteration, whether the noisy ratio is stored or not. The plan of the call has the
+    smallest of the owners' noise multipliers: it bounds every record's loss.
     """
 
     def __init__(self, records: RecordsOfOwners, tempering: float, plan: PrivacyPlan):
         self.records, self.tempering, self.terms = records, tempering, records.owners.terms
         multipliers = [own.noise_multiplier for own in plans(records, plan)]
         records.charge("begin", multipliers, chains=plan.chains, tune=plan.tune, draws=plan.draws)
-        # Standard deviations of noise, and grids of rounding, in units of the clip bounds.
+        # Each owner's standard deviation of noise, and grid of rounding, in units of its clip bound.
         self._noise = [nm * terms.sensitivity for nm, terms in zip(multipliers, self.terms, strict=True)]
         self._grids = [Gaussian(noise).grid for noise in self._noise]
 
     def bound_of_noise(self, noise_std: float) -> float:
-        """Largest of the owners' clip bounds at which the noise has a given standard deviation."""
+        """Return the largest of the owners' clip bounds at which the noise has a given standard deviation."""
         constants = np.array([terms.clip_bound or terms.lipschitz for terms in self.terms])
         noise = np.array(self._noise) * constants / constants.max()
         return noise_std / (self.tempering * float(np.sqrt(noise @ noise)))
 
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
-        """Ask every owner; each clips at its own bound."""
+        """Ask every owner for its noisy sum, which it clips at its own bound, and add the sums up."""
         ratio, variance = 0.0, 0.0
         said = self.records.ask("compare", point=state.theta.tolist(), proposal=move.new.tolist())
         sums = read_answers(finite, said)
         for noisy_sum, terms, noise, grid in zip(sums, self.terms, self._noise, self._grids, strict=True):
             scale = self.tempering * terms.clip.bound(move.new - state.theta)
             ratio += scale * noisy_sum
-            # Rounding adds the variance of a uniform error of the grid's width.
+            # Rounding to the grid adds the variance of a uniform error as wide as the grid.
             variance += scale**2 * (noise**2 + grid**2 / 12)
         return LogRatio(ratio, math.sqrt(variance), 0.0, None, self.records.log_prior(move.new))
 
 
 def plans(records: RecordsOfOwners, call: Call) -> list[PrivacyPlan]:
-    """What each owner pays for a call."""
+    """Return each owner's plan of a call."""
     return [terms.price(call.chains, call.tune, call.draws) for terms in records.owners.terms]
 
 
 def price(records: RecordsOfOwners, call: Call, release: str) -> PrivacyPlan:
-    """Gaussian releases with the noise of the owner who adds least."""
+    """Return the plan of a call: Gaussian releases with the smallest of the owners' noise multipliers."""
     least = min(plans(records, call), key=lambda plan: plan.noise_multiplier)
     mechanism = NoisyRatio(least.noise_multiplier, release)
     return replace(least, epsilon=call.epsilon, delta=call.delta, mechanism=mechanism)
 
 
 def facts(records: RecordsOfOwners, plan: PrivacyPlan) -> list[OwnerFacts]:
-    """What each owner is guaranteed, for the report."""
+    """Return the guarantee of each owner, for the report."""
     owners = records.owners
     return [
         {

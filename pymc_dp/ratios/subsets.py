@@ -1,4 +1,4 @@
-"""The log-likelihood ratio on a batch drawn without replacement: for the penalty test, and for Barker's."""
+"""The log-likelihood ratio on a batch drawn without replacement, for the penalty or Barker's test."""
 
 import math
 
@@ -12,7 +12,7 @@ from pymc_dp.ratios.barker_correction import GRID, exact_sums
 
 
 class CorrectedBatch(Fresh[Records]):
-    """For the penalty test: corrected for the batch's own variance (Räisä 2021, section 4.1).
+    """Log-ratio for the penalty test, corrected for the batch's estimated variance (Räisä 2021, section 4.1).
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class CorrectedBatch(Fresh[Records]):
     tempering : float
     batches : FixedSizeBatches
     noise_multiplier : float
-        Noise over the sensitivity of the corrected ratio.
+        Standard deviation of the noise, divided by the sensitivity of the corrected ratio.
     """
 
     approximation = "approximate: the error of a batch is taken for normal, of estimated variance"
@@ -32,11 +32,11 @@ class CorrectedBatch(Fresh[Records]):
         self._sizes = (batches.batch_size, batches.dataset_size, tempering)
 
     def bound_of_noise(self, noise_std: float) -> float:
-        """Clip bound at which the noise has a given standard deviation."""
+        """Return the clip bound at which the noise has a given standard deviation."""
         return bound_of_noise(noise_std, self.noise_multiplier, *self._sizes)
 
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
-        """Two evaluations of a new batch."""
+        """Draw a batch, evaluate it at both points, and return the noisy corrected ratio."""
         ratios = self.records.ratios(state.theta, move.new, self.batches.draw(random))
         value = corrected_ratio(ratios, move.clip_bound, *self._sizes[1:])
         noise = self.noise_multiplier * sensitivity(move.clip_bound, *self._sizes)
@@ -45,7 +45,7 @@ class CorrectedBatch(Fresh[Records]):
 
 
 class BarkerBatch(Fresh[Records]):
-    """For Barker's test: with noise that makes the batch's error about logistic (Heikkilä et al. 2019).
+    """Log-ratio for Barker's test: noise makes the batch's error about logistic (Heikkilä et al. 2019).
 
     Parameters
     ----------
@@ -63,12 +63,13 @@ class BarkerBatch(Fresh[Records]):
         self.records, self.tempering, self.batches = records, tempering, batches
 
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
-        """Two evaluations of a new batch, and Gaussian noise: 2 minus the variance of the batch."""
+        """Draw a batch, evaluate it at both points, and add noise of variance 2 minus the estimate's."""
         ratios = self.records.ratios(state.theta, move.new, self.batches.draw(random))
         value, variance = barker_correction.batch_ratio(ratios, self.records.n, self.tempering)
         noise = Gaussian(math.sqrt(barker_correction.NOISE_VARIANCE - variance), DECIDED)
         value = noise.release(ExactSum(value), random)
-        # The standard deviation of the noise itself tells the variance of the batch: this is the total.
+        # The total, which is public. The standard deviation of the added noise would reveal the batch's
+        # variance.
         total = math.sqrt(barker_correction.NOISE_VARIANCE)
         return LogRatio(value, total, 0.0, None, self.records.log_prior(move.new))
 
@@ -106,16 +107,17 @@ def corrected_ratio(ratios: np.ndarray, bound: float, n: int, tempering: float) 
 
 
 def sensitivity(bound: float, b: int, n: int, tempering: float) -> float:
-    """Most that one record of the batch moves `corrected_ratio`, in units of `bound`.
+    """Return the most by which one record of the batch moves `corrected_ratio`, in units of `bound`.
 
-    ``2 n T / b + B f 2 (b - 1) / b`` with f the factor of the sum of squares in the variance. Attained: with
-    all other records at B, replacing -B by B. (Räisä 2021, Lemma 1, has 3 in place of the second 2.)
+    ``2 n T / b + B f 2 (b - 1) / b`` with f the factor of the sum of squares in the variance. It is attained
+    by replacing -B by B when all other records are at B. (Räisä 2021, Lemma 1, has 3 in place of the second
+    2.)
     """
     return 2 * n * tempering / b + 2 * bound * _variance_factor(b, n, tempering) * (b - 1) / b
 
 
 def bound_of_noise(noise_std: float, noise_multiplier: float, b: int, n: int, tempering: float) -> float:
-    """Bound B at which the noise of `corrected_ratio`, in nats, has a given standard deviation."""
+    """Return the bound B at which the noise of `corrected_ratio`, in nats, has a given standard deviation."""
     linear = noise_multiplier * 2 * n * tempering / b
     quadratic = noise_multiplier * 2 * _variance_factor(b, n, tempering) * (b - 1) / b
     # The positive root of quadratic B^2 + linear B = noise_std, without cancellation.
@@ -123,5 +125,5 @@ def bound_of_noise(noise_std: float, noise_multiplier: float, b: int, n: int, te
 
 
 def _variance_factor(b: int, n: int, tempering: float) -> float:
-    """``sigma_b**2`` over the sum of squared deviations of the batch."""
+    """Return ``sigma_b**2`` divided by the sum of squared deviations of the batch."""
     return (n * tempering) ** 2 * (1 - b / n) / (b * (b - 1))

@@ -1,4 +1,4 @@
-"""The log-likelihood ratio on a batch of TunaMH, which leaves Metropolis-Hastings exact.
+"""The log-likelihood ratio on a batch of TunaMH, with which Metropolis-Hastings remains exact.
 
 Zhang, Cooper & De Sa (2020).
 """
@@ -15,12 +15,11 @@ from pymc_dp.records.sums import GRID
 
 
 class TunaBatch(Fresh[Records]):
-    """A new batch for each comparison.
+    """Log-ratio of TunaMH, on a new batch for each comparison.
 
     Parameters
     ----------
-    records : RecordModel
-        Or `Residuals`.
+    records : RecordModel or ShardedRecords
     tempering : float
     batches : TunaBatches
     noise_std : float
@@ -32,7 +31,7 @@ class TunaBatch(Fresh[Records]):
         self._noise = noise_std / largest_term(batches.clip_bound, batches)
 
     def __call__(self, state: State, move: Move, random: PrivacyRandom) -> LogRatio:
-        """Two evaluations of the drawn records."""
+        """Draw a batch, evaluate it at both points, and return the log-ratio, with noise if there is any."""
         bound = min(self.tempering * move.clip_bound, self.batches.clip_bound)
         index = self.batches.draw(random, self.records.n)
         ratios = self.tempering * self.records.ratios(state.theta, move.new, index)
@@ -44,7 +43,7 @@ class TunaBatch(Fresh[Records]):
 
 
 def largest_term(bound: float, batches: TunaBatches) -> float:
-    """What one draw of a record adds to the log-ratio, at most: ``2 artanh(b / (2 lambda / N + B))``.
+    """Return the most that one draw of a record adds to the log-ratio: ``2 artanh(b / (2 lambda / N + B))``.
 
     Parameters
     ----------
@@ -60,7 +59,7 @@ def largest_term(bound: float, batches: TunaBatches) -> float:
 
 
 def log_ratio(ratios: np.ndarray, bound: float, batches: TunaBatches, uniforms: np.ndarray) -> float:
-    """Log-likelihood ratio of TunaMH from the drawn records.
+    """Compute the log-likelihood ratio of TunaMH from the drawn records.
 
     Parameters
     ----------
@@ -69,7 +68,7 @@ def log_ratio(ratios: np.ndarray, bound: float, batches: TunaBatches, uniforms: 
     bound : float
         Clip bound of this move and of its reverse, in nats, > 0; at most ``batches.clip_bound``.
     batches : TunaBatches
-        What the records were drawn with.
+        The settings with which the records were drawn.
     uniforms : ndarray, shape (b,)
         Uniform draws in [0, 1).
 
@@ -89,9 +88,9 @@ def log_ratio(ratios: np.ndarray, bound: float, batches: TunaBatches, uniforms: 
     Zhang & Zhang 2023, Algorithm 1, with equal c_i: sampling probabilities do not depend on data. With an
     acceptance probability ``a(l) = exp(l) a(-l)`` the chain is reversible (docs/proofs/fast_mh, Theorem 1).
 
-    **Privacy.** A term is rounded first, and the ratio that the rounded term stands for decides how often it
-    is kept: the identities of the proofs hold for that ratio, which lies in [-bound, bound], and the sum of
-    the terms is exact (docs/proofs/fast_mh, section 6).
+    **Privacy.** A term is rounded first. The probability with which it is kept is that of the ratio to which
+    the rounded term corresponds: the identities of the proofs hold for that ratio, which lies in [-bound,
+    bound], and the sum of the terms is exact (docs/proofs/fast_mh, section 6).
     """
     if not 0 < bound <= batches.clip_bound:
         raise ValueError(f"bound must lie in (0, {batches.clip_bound!r}], got {bound!r}.")

@@ -1,4 +1,7 @@
-"""DP Barker: a test whose own randomness is the privacy, on all records; batches (Heikkilä et al. 2019)."""
+"""DP Barker: on all records, Barker's test is private by its own randomness; on batches noise is added.
+
+Batches: Heikkilä et al. (2019).
+"""
 
 import math
 from collections.abc import Sequence
@@ -28,29 +31,32 @@ class DPBarker(WalkStep):
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon, delta : float
         Guarantee of one whole call of `pymc.sample`: all chains, tuning included. ``epsilon=inf`` gives
         Barker's sampler, and marks every result as not private.
     lipschitz : float, optional
-        L: the log-likelihood ratio of a record is at most ``L * distance moved``, in nats per unit of
-        unconstrained space. Moves longer than the budget allows are shortened, and no ratio is clipped if L
-        holds for every record. Without `batch_size`, exactly one of `lipschitz` and `clip_bound` is given.
+        L, in nats per unit of unconstrained space: a record's log-likelihood ratio is taken to be at most
+        ``L * distance moved``. Moves longer than the budget allows are shortened, so that no ratio is clipped
+        if L holds for every record. Give exactly one of `lipschitz` and `clip_bound`; with `batch_size`, give
+        `lipschitz`.
     clip_bound : float, optional
-        B: a record's ratio is clipped to this many nats, whatever the move. It fixes the price.
+        B: a record's ratio is clipped to this many nats, whatever the move. It determines the price.
     batch_size : int, optional
-        b: each iteration reads b records drawn without replacement, and noise completes their own error to
-        an about logistic one (Heikkilä et al. 2019; Räisä 2021, Algorithm 2). A record's ratio is clipped at
-        ``sqrt(b) / (n T)``, and moves are shortened to that over `lipschitz`. Approximate by the central
-        limit theorem and by the correction distribution. b and n fix the price. Default: all records.
+        b: each iteration reads b records drawn without replacement. Noise is added to their log-ratio, so
+        that its error, sampling error included, is about logistic (Heikkilä et al. 2019; Räisä 2021,
+        Algorithm 2). A record's ratio is clipped at ``sqrt(b) / (n T)``, and moves are no longer than this
+        over `lipschitz`. The result is approximate, by the central limit theorem and by the correction
+        distribution. b and n determine the price. Default: all records.
     proposal : {"fixed_radius", "gaussian", ...} or Proposal, optional
         As in `DPPenaltyMH`.
     step_size : float, optional
-        Initial multiple of the proposal's scale. Default: the longest move; .1 with `clip_bound`. Needed with
-        `lipschitz` and ``epsilon=inf`` on all records, where no budget limits the moves.
+        Initial multiple of the proposal's scale. Default: the longest move that the budget allows; .1 with
+        `clip_bound`. Needed with `lipschitz` and ``epsilon=inf`` on all records, where no budget limits the
+        moves.
     target_accept : float, optional
-        Acceptance rate that tuning aims at. Default: that of the longest expected squared jump, .16 with a
-        fixed radius. Where the longest move is short, more are accepted.
+        Acceptance rate that tuning aims at. Default: the rate with the largest expected squared jump, .16
+        with a fixed radius. The actual rate is higher where the longest move is short.
     adapt_step_size : bool
         Whether tuning adapts the step size, from accept decisions only.
     clip_fraction : bool
@@ -63,20 +69,20 @@ class DPBarker(WalkStep):
     Raises
     ------
     ValueError
-        A parameter is out of range; a batch larger than n, or of 10 records or fewer.
+        A parameter is out of range, such as a batch larger than n, or of 10 records or fewer.
     ModelRefusedError
         The model would leak; see `pymc_dp.records.checks`.
     BudgetError
-        In `cost` and in sampling: `clip_bound` or `batch_size` does not fit the budget; a chain or call
-        beyond it.
+        In `cost` and during sampling, if `clip_bound` or `batch_size` does not fit the budget; during
+        sampling, if a chain or call would exceed it.
 
     Notes
     -----
-    **Privacy.** Event: at each iteration one decision. All records: one record moves its log-odds by at most
-    ``eta = T * 2B`` (substitute) or ``T * B`` (add/remove): `BoundedRangeDecisionDpEvent`
-    (docs/proofs/decision_accounting, Proposition 1). Batches: `BarkerMinibatchDpEvent` (docs/proofs/barker,
-    Theorem 4). Released: draws, decisions, data-free stats, the noisy clip fraction. Assumed: as in
-    `DPPenaltyMH`.
+    **Privacy.** Event: one decision at each iteration. On all records one record moves its log-odds by at
+    most ``eta = T * 2B`` (substitute) or ``T * B`` (add/remove): `BoundedRangeDecisionDpEvent`
+    (docs/proofs/decision_accounting, Proposition 1). On batches: `BarkerMinibatchDpEvent`
+    (docs/proofs/barker, Theorem 4). Released: draws, decisions, stats that do not depend on the data, the
+    noisy clip fraction. Assumed: as in `DPPenaltyMH`.
 
     Examples
     --------
@@ -121,7 +127,7 @@ class DPBarker(WalkStep):
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if batch_size is not None:
             self._batches = self._fixed_batches(batch_size)
-            self._batches.barker_event()  # refuses batches so small that no order is left
+            self._batches.barker_event()  # refuses batches so small that no Rényi order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation
         elif math.isinf(self.epsilon) and self.moves.initial is None and clip_bound is None:

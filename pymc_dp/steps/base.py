@@ -1,4 +1,4 @@
-"""What every private step shares: the model as records, the budget of one call, the noise, the stats."""
+"""Base class of the private steps: the model as records, the budget of one call, the noise, the stats."""
 
 import math
 from abc import abstractmethod
@@ -39,17 +39,18 @@ class DPStep(Iterating):
     """Base class of the private steps.
 
     A subclass sets `mechanism` and `approximation`, and implements `_price` (what a call releases and costs)
-    and `_start_moves` (per-chain set-up); one without an accept test `_start`. See the subclasses for the
-    parameters.
+    and `_start_moves` (set-up of a chain); if it has no accept test, `_start` in place of the latter. See the
+    subclasses for the parameters.
     """
 
     name = "dp_step"
     mechanism: str
-    # How the chain's law differs from the exact posterior even if nothing is clipped; empty if it does not.
+    # How the chain's distribution differs from the exact posterior even if nothing is clipped; empty if it
+    # does not differ.
     approximation: str
-    # Whether the step asks no more of its records than `Shards` can answer.
+    # Whether the step takes data=: whether it needs only those sums of records that `Shards` can compute.
     takes_data = False
-    # Those that the step was given as owners=: their budgets are its own.
+    # The data owners that were given as owners=, if any. Their budgets are the step's budget.
     _owners: Owners | None = None
     default_tune_steps = 500
     _state_class = StepMethodState
@@ -88,7 +89,7 @@ class DPStep(Iterating):
         model: pm.Model | None = None,
         compile_kwargs: Mapping[str, object] | None = None,
         blocked: bool = True,
-        rng: RandomGenerator = None,  # both are PyMC's to pass: a chain has its own
+        rng: RandomGenerator = None,  # PyMC passes blocked and rng; each chain has its own rng
     ):
         model = model_of(model)
         if data is not None and not self.takes_data:
@@ -106,7 +107,7 @@ class DPStep(Iterating):
         self.chains = chains
         self.epsilon, self.delta = float(epsilon), float(delta)
         self.neighboring_relation = neighboring_relation
-        # The share's sensitivity is 1 / n: n must be public.
+        # The sensitivity of the share of clipped ratios is 1 / n, so n must be public.
         self.clip_fraction = clip_fraction and neighboring_relation == "substitute"
         self.tempering = float(tempering)
         self.debug_seed = debug_seed
@@ -134,7 +135,7 @@ class DPStep(Iterating):
     # the budget
 
     def cost(self, draws: int = 1000, tune: int | None = None, chains: int | None = None) -> PrivacyPlan:
-        """Price of a call of `pymc.sample`, without reading data.
+        """Compute the price of a call of `pymc.sample`, without reading data.
 
         Parameters
         ----------
@@ -149,7 +150,7 @@ class DPStep(Iterating):
         Raises
         ------
         BudgetError
-            No setting of this step is within the budget, or what `_price` returned is not.
+            No setting of this step is within the budget, or the plan that `_price` returned is not.
         """
         chains = self.chains if chains is None else chains
         tune = self.default_tune_steps if tune is None else tune
@@ -162,12 +163,12 @@ class DPStep(Iterating):
         return math.isfinite(self.epsilon) and self.debug_seed is None
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
-        """Take this chain's share of the budget, then make its noise stream. Called by PyMC once a chain.
+        """Take this chain's part of the call's budget, then set up its noise. Called by PyMC once a chain.
 
         Raises
         ------
         BudgetError
-            The chain is not covered by the budget; no row has been read.
+            The budget does not cover this chain; no row has been read.
         """
         surroundings.check(self, self.model, self._parts)
         super().setup_chain(rng, tune, draws)
@@ -190,7 +191,7 @@ class DPStep(Iterating):
         )
 
     def facts(self) -> Facts:
-        """What a report needs to know, as JSON-able values; nothing here is computed from private rows."""
+        """Return what a report needs, as values for JSON; nothing here is computed from private rows."""
         records = self.records
         return {
             "plan": self.plan.to_dict(),
@@ -217,36 +218,39 @@ class DPStep(Iterating):
 
     @property
     def _sensitivity(self) -> float:
-        """Most that one record moves a sum over records, in units of the clip bound."""
+        """The most by which one record moves a sum over records, in units of the clip bound."""
         return ExactSum.sensitivity(self.neighboring_relation)
 
     @abstractmethod
     def _price(self, call: Call) -> PrivacyPlan:
-        """What a call releases, and the settings at which it costs at most the budget. Reads no data."""
+        """Return the plan of a call: settings at which what it releases costs at most the budget.
+
+        Reads no data.
+        """
 
     def _start(self, chain: Chain) -> None:
-        """Per-chain set-up: the budget is paid, the plan is known, no row has been read."""
+        """Set up a chain, when it has its part of the budget, the plan is known, and no row has been read."""
         chain.accept = TESTS[chain.plan.mechanism.test]
         chain.ratio = self._ratio(chain.plan)
         self._start_moves(chain)
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
-        """Where the log-ratio comes from: the mechanism that was paid for, on the records."""
+        """Return the source of log-ratios: the mechanism that was priced, applied to the records."""
         made = RATIOS[type(plan.mechanism)]
         return made(plan.mechanism, self.records, self.tempering, self._sensitivity)
 
     def _start_moves(self, chain: Chain) -> None:
-        """The moves of a chain whose ratio and test are known."""
+        """Set up the moves of a chain whose ratio and accept test are set."""
 
     def _clip_name(self) -> str:
-        """Bound on a record's part, for the report."""
+        """Describe the bound on a record's contribution, for the report."""
         return str(self.clip)
 
     # copies
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
-        """Ends the chain: none is resumed, nor its noise stored; PyMC sets this before each."""
+        """End the chain. PyMC sets this before each chain; none is resumed, and no noise is stored."""
         self._chain = None
 
     def __deepcopy__(self, memo: object = None) -> "DPStep":
@@ -255,12 +259,12 @@ class DPStep(Iterating):
     __copy__ = __deepcopy__
 
     def __getstate__(self):
-        return self.__dict__ | {"_chain": None}  # a copy of a step has no paid chain, and nothing of one
+        return self.__dict__ | {"_chain": None}  # a stored step has no chain: none that was paid for
 
     # progress bar
 
     def _progressbar_config(self, n_chains: int = 1):
-        """Columns of PyMC's progress bar; the first place where PyMC says how many chains it will run."""
+        """Return the columns of PyMC's progress bar. Here the number of chains is first known."""
         surroundings.check(self, self.model, self._parts)
         if n_chains != self.chains:
             raise BudgetError(

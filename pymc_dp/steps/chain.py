@@ -1,4 +1,4 @@
-"""A chain: what belongs to it, how it makes an iteration, and what each draw of it carries."""
+"""A chain: its state, how it makes an iteration, and the values and facts that each draw carries."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,38 +29,38 @@ from pymc_dp.steps import surroundings
 
 
 class Chain:
-    """What belongs to one chain; a step has none of it before `setup_chain`.
+    """The state of one chain, made by a step's `setup_chain`.
 
     Parameters
     ----------
     budget : ChainBudget
-        Paid.
+        The chain's part of the call's budget.
     plan : PrivacyPlan
     random : PrivacyRandom
     facts : list of ndarray
-        For a report: what draws carry of them, in turn (`facts.parts`).
+        Facts for a report, in parts; each draw carries one part, in turn (`facts.parts`).
 
     Attributes
     ----------
     state : State or None
-        None before the first iteration. Private in part.
+        The current point; None before the first iteration. Private in part.
     iteration, accepted : int
-        So far.
+        Numbers of iterations, and of accepted proposals, so far.
     clipped : float
         Number of clipped ratios so far. Private.
     ratio : Ratio
     accept : callable
     clip_bound : float or None
-        Of every move, in untempered nats: to be set where the noise must have one scale. None: it goes by the
-        length of the move, and so does the noise.
+        Clip bound of every move, in untempered nats: set where the noise must have one scale. None: the bound
+        depends on the length of the move, and so does the noise.
     noise : Gaussian
-        Of a sum of gradients, for samplers that release these.
+        Noise of a sum of gradients, for samplers that release these.
     stats : dict of str to object
         Public stats that are the same at each iteration.
-    values : object
-        Released values at `state`, encoded; None if they are to be computed.
+    values : bytes or None
+        Released values at `state`, encoded; None if they have yet to be computed.
     memory : tuple of ndarray
-        What a sampler keeps besides.
+        Other things that a sampler keeps.
 
     Notes
     -----
@@ -88,7 +88,7 @@ class Chain:
 
 
 class StepSettings(RecordSettings, total=False):
-    """Arguments of every step, beside its budget."""
+    """Arguments of every step, other than its budget."""
 
     chains: int
     tempering: float
@@ -102,10 +102,10 @@ class StepSettings(RecordSettings, total=False):
 
 
 class Released:
-    """The variables that may leave, at the points of a chain.
+    """Values of the released variables, at the points of a chain.
 
-    A release is made from these values, not from those that PyMC stores: between a step and the trace there
-    may be another sampler, and after it whoever holds the object.
+    A release is made from these values, not from those that PyMC stores: another sampler may change the
+    latter before they reach the trace, and whoever holds the result may change them afterwards.
 
     Parameters
     ----------
@@ -113,9 +113,9 @@ class Released:
     names : sequence of str
         Variables that are released.
     start : dict of str to ndarray
-        A point, which tells dtypes and shapes.
+        A point, from which dtypes and shapes are found.
     kwargs : mapping, optional
-        Of compilation.
+        Arguments of compilation.
 
     Notes
     -----
@@ -130,17 +130,17 @@ class Released:
         self._names, self._point = list(names), start
 
     def __call__(self, point: PointType) -> bytes:
-        """Values of all variables, one after another."""
+        """Return the bytes of the values of all variables, one after another."""
         pairs = zip(self._values(point), self._start, strict=True)
         return b"".join(value.astype(start.dtype, copy=False).tobytes() for value, start in pairs)
 
     def facts(self, withheld_dims: Collection[str] = (), left_out: Collection[str] = ()) -> ReleasedFacts:
-        """How `__call__` is read, names of dimensions and coordinates, and what is left out; JSON-able.
+        """Return how to decode the bytes of `__call__`, dims, coordinates and what is left out; for JSON.
 
         Parameters
         ----------
         withheld_dims : collection of str
-            Dimensions that keep their coordinates here.
+            Dimensions whose coordinates are not included.
         left_out : collection of str
             Deterministics that are not released, for the report.
         """
@@ -172,12 +172,12 @@ class Released:
 
     @cached_property
     def _start(self) -> list[np.ndarray]:
-        """Values at the model's initial point: dtypes and shapes."""
+        """Values at the start, for their dtypes and shapes."""
         return self._values(self._point)
 
     @cached_property
     def _computed(self) -> Callable[[PointType], dict[str, np.ndarray]]:
-        """The variables that are not their own values."""
+        """Function that computes the released variables that are not entries of the point."""
         inputs = self._model.value_vars
         missing = set(self._names) - {v.name for v in inputs}
         variables = [v for v in self._model.unobserved_value_vars if v.name in missing]
@@ -192,10 +192,10 @@ class Released:
 
 
 class Iterating(BlockedStep):
-    """What a private step does between two points of a chain; `DPStep` sets the chain up.
+    """The iterations of a private step; `DPStep` sets up the chain.
 
-    A subclass without an accept test has its own `_iterate`; one whose proposals are no random walk, its own
-    `_propose`.
+    A subclass without an accept test overrides `_iterate`; one whose proposals are not a random walk
+    overrides `_propose`.
     """
 
     moves: Moves
@@ -254,7 +254,7 @@ class Iterating(BlockedStep):
     def recorded_stats(self) -> dict[str, str]:
         """Names and types of the sampler stats that each draw carries, for a release.
 
-        Those that steps of this package declare: of others nobody has shown that they may leave.
+        Only those that classes of this package declare: no proof covers the stats of other subclasses.
         """
         own = (kind for kind in type(self).__mro__ if kind.__module__.startswith("pymc_dp."))
         declared = {name for kind in own for name in vars(kind).get("stats_dtypes_shapes", ())}
@@ -265,17 +265,18 @@ class Iterating(BlockedStep):
         }
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
-        """State before a chain's first iteration."""
+        """Return the state before a chain's first iteration."""
         return State(theta, *chain.ratio.at(theta))
 
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
-        """One iteration: `chain.state` becomes the next one.
+        """Make one iteration, and replace `chain.state` by the next state.
 
         Returns
         -------
         accepted : bool
         stats : dict of str to float
-            `noise_std`, `clip_bound`, and what else the plan charges for or is public, such as `batch_size`.
+            `noise_std`, `clip_bound`, and other stats that the plan charges for or that are public, such as
+            `batch_size`.
         """
         propose = partial(self._propose, chain)
         chain.state, info = metropolis(
@@ -290,11 +291,11 @@ class Iterating(BlockedStep):
         return Move(state.theta + move, bound, prior_change(state))
 
     def _stats(self, chain: Chain, info: Info) -> dict[str, float]:
-        """What is public of an iteration, which has become `chain.state`."""
+        """Return the public stats of an iteration, after `chain.state` was replaced."""
         return {"noise_std": info.ratio.noise_std, "clip_bound": info.move.clip_bound}
 
     def _released_clip_fraction(self, chain: Chain) -> float:
-        """Noisy share of clipped ratios at the chain's last iteration; NaN before."""
+        """Return the noisy share of clipped ratios at the chain's last iteration; NaN before."""
         if not (chain.budget.at_end and self.clip_fraction):
             return math.nan
         share = chain.plan.clip_fraction or ClipFraction(0.0)

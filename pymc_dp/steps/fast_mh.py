@@ -24,12 +24,12 @@ class DPFastMH(WalkStep):
     Each iteration draws records as TunaMH does (Zhang, Cooper & De Sa 2020), clips their log-likelihood
     ratios, and accepts by Barker's test, whose own randomness makes the decision private: no noise is added.
     The stationary distribution is the exact (tempered) posterior when no ratio is clipped, whatever the batch
-    size. Give epsilon, delta and a Lipschitz constant; the longest move and the batch follow.
+    size. The longest move and the batch size are computed from epsilon, delta and a Lipschitz constant.
 
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon, delta : float
         Guarantee of one whole call of `pymc.sample`: all chains, tuning included. ``epsilon=inf`` gives plain
         TunaMH, and marks every result as not private.
@@ -37,25 +37,25 @@ class DPFastMH(WalkStep):
         L: a record's log-likelihood ratio is clipped to ``L * distance moved``, in nats per unit of
         unconstrained space. Moves longer than the budget allows are shortened. Give this or `clip_bound`.
     clip_bound : float, optional
-        B: clip to this many nats, whatever the move. Needs a `step_size` at which little is clipped, and does
-        not adapt it; batches are as large as the budget asks for.
+        B: a record's ratio is clipped to this many nats, whatever the move. Give also a `step_size` at which
+        little is clipped: tuning does not adapt it. Batches are as large as the budget requires.
     batch_size : float, optional
         Expected number of drawn records, ``lambda + n B``. Default: see docs/fast_mh; at least 1,000. From n
         / 2 on all records are used.
     test : {"barker", "penalty"}
-        "penalty" adds Gaussian noise to the log-ratio.
+        Accept test. "penalty" is the penalty test, for which Gaussian noise is added to the log-ratio.
     noise_std : float, optional
-        For "penalty": standard deviation of the noise of the longest move, in nats. Default: that of the
-        longest expected squared jump, about 2.4.
+        For "penalty": standard deviation of the noise of the longest move, in nats. Default: the one with the
+        largest expected squared jump, about 2.4.
     public_n : int, optional
-        For ``neighboring_relation="add_remove"``: about the number of records, from public knowledge.
+        For ``neighboring_relation="add_remove"``: approximate number of records, from public knowledge.
     proposal : {"gaussian", "fixed_radius"} or object with ``move(rng, d)``, optional
         Default: "fixed_radius"; "gaussian" in one dimension.
     step_size : float, optional
-        Initial multiple of the proposal's scale. Default: the longest move, or a shorter one where the noise
-        of the batch asks for it.
+        Initial multiple of the proposal's scale. Default: that of the longest move, or of a shorter one where
+        the sampling noise of the batch would be too large.
     target_accept : float, optional
-        Acceptance rate that tuning aims at. Default: that of the longest expected squared jump.
+        Acceptance rate that tuning aims at. Default: the rate with the largest expected squared jump.
     adapt_step_size : bool
         Whether tuning adapts the step size, from accept decisions only (not with `clip_bound`).
     **kwargs
@@ -65,21 +65,23 @@ class DPFastMH(WalkStep):
     Raises
     ------
     ValueError
-        A parameter is out of range: a batch larger than n, one that leaves no lambda, ...
+        A parameter is out of range, such as a batch that is larger than n, or so small that no lambda > 0 is
+        left.
     ModelRefusedError
         The model would leak; see `pymc_dp.records.checks`.
     BudgetError
-        In `cost` and in sampling: the settings do not fit the budget; a chain or call beyond it.
+        In `cost` and during sampling, if the settings do not fit the budget; during sampling, if a chain or
+        call would exceed it.
 
     Notes
     -----
-    **Privacy.** Event: at each iteration one decision. A record enters the log-ratio a Poisson number of
-    times, of mean at most ``lambda / n + B``, with terms of at most ``log(1 + n B / lambda)``. "barker":
-    `PoissonBarkerDecisionDpEvent`, or a bounded-range decision on all records; "penalty":
+    **Privacy.** Event: one decision at each iteration. A record enters the log-ratio a Poisson number of
+    times, with mean at most ``lambda / n + B``, each time with a term of at most ``log(1 + n B / lambda)``.
+    "barker": `PoissonBarkerDecisionDpEvent`, or a bounded-range decision on all records; "penalty":
     `PoissonMixtureDpEvent`, or a penalty decision on all records. The object that draws the batch states the
-    event. Released: draws, decisions, data-free stats, among them the *expected* number of drawn records; the
-    number itself would cost more. No clip fraction is released. Assumed: as in `DPPenaltyMH`. Proof:
-    docs/proofs/fast_mh.
+    event. Released: draws, decisions, and stats that do not depend on the data, among them the *expected*
+    number of drawn records; the number itself would cost more. No clip fraction is released. Assumed: as in
+    `DPPenaltyMH`. Proof: docs/proofs/fast_mh.
 
     Examples
     --------
@@ -131,7 +133,8 @@ class DPFastMH(WalkStep):
         d = self.records.d
         self._best_noise_std, best = optimal_walk(d, not self.moves.gaussian)
         self.noise_std = self._best_noise_std if noise_std is None else float(noise_std)
-        # Without privacy the test is Metropolis', and the noise is the batch's own.
+        # Without privacy the test is that of Metropolis, and the only noise is the sampling error of the
+        # batch.
         if test == "barker" and math.isfinite(self.epsilon):
             self._best_noise_std, best = optimal_barker_walk(d, not self.moves.gaussian)
         self.moves.target_accept = self.moves.target_accept or best
@@ -171,7 +174,8 @@ class DPFastMH(WalkStep):
             return 0.1
         length = self.moves.longest
         if isinstance(ratio, TunaBatch):
-            # Where the noise of the batch is best, if records were as bad as they may be (docs/fast_mh).
+            # The clip bound at which the sampling noise of the batch is best, if each record's ratio were as
+            # large as its bound (docs/fast_mh).
             middle = ratio.batches.spread / 2
             bound = self._best_noise_std * math.sqrt(middle * self.records.d / self._n)
             length *= min(1.0, bound / ratio.batches.clip_bound)
@@ -179,7 +183,7 @@ class DPFastMH(WalkStep):
 
     @property
     def mechanism(self) -> str:  # type: ignore[override]
-        """What an iteration does, for the report."""
+        """Description of an iteration, for the report."""
         on_batches = isinstance(self.plan.mechanism, OnTunaBatches)
         where = "Poisson batches of clipped" if on_batches else "sum of clipped"
         noise = "Gaussian noise, penalty test" if self.test == "penalty" else "no noise, Barker's test"

@@ -23,33 +23,33 @@ from pymc_dp.steps.chain import Chain, StepSettings
 class DPHMC(DPStep):
     """Differentially private Hamiltonian Monte Carlo.
 
-    A trajectory of `n_leapfrog` steps follows the noisy sum of clipped per-record gradients; at its end the
-    log-likelihood ratio between its two ends is computed on all records, clipped, noised, and judged by the
-    penalty test. Noise and clipping of the gradients cost acceptance, not exactness: the stationary
-    distribution is the exact (tempered) posterior when no ratio is clipped. ``n_leapfrog=1`` is a private
-    MALA.
+    A trajectory of `n_leapfrog` steps follows noisy sums of clipped per-record gradients. At its end the
+    log-likelihood ratio of its two ends is computed on all records, with each record's ratio clipped and
+    noise added to the sum, and the penalty test accepts or rejects the end. Noise and clipping of the
+    gradients lower the acceptance rate, but do not bias the result: the stationary distribution is the exact
+    (tempered) posterior when no ratio is clipped. ``n_leapfrog=1`` is a private MALA.
 
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon, delta : float
         Guarantee of one whole call of `pymc.sample`. ``epsilon=inf`` adds no noise and marks every result as
         not private.
-    lipschitz : float, optional
-        L, in nats per unit of unconstrained space: per-record gradients are clipped to this norm, and the
-        final ratio to L times the distance between the ends.
+    lipschitz : float
+        L, in nats per unit of unconstrained space: each record's gradient is clipped to norm L, and its final
+        log-likelihood ratio to L times the distance between the ends of the trajectory. Required.
     gradient_clip_bound : float, optional
-        Another norm to which per-record gradients are clipped. Default: `lipschitz`.
+        Norm to which each record's gradient is clipped, if it is not to be `lipschitz`, the default.
     n_leapfrog : int
-        Leapfrog steps, and gradients, of an iteration.
+        Number of leapfrog steps in an iteration. Each computes one noisy gradient.
     step_size : float, optional
-        Initial leapfrog step size. Default: from the noise, so that neither the final ratio's noise nor the
-        gradients' is too large. Tuning adapts it.
+        Initial leapfrog step size. Default: computed from the standard deviations of the noise, so that
+        neither the noise of the final ratio nor that of the gradients is too large. Tuning adapts it.
     mass : float or array_like of shape (d,), optional
-        Diagonal mass; from public knowledge.
+        Diagonal of the mass matrix, chosen from public knowledge.
     gradient_share : float
-        Share of the budget, as mu^2, for the gradients; the rest is for the final ratios.
+        Share of the budget (of mu squared) that is spent on gradients. The rest is spent on final ratios.
     target_accept : float
         Acceptance rate that tuning aims at.
     adapt_step_size, adapt_mass : bool
@@ -65,18 +65,19 @@ class DPHMC(DPStep):
     ModelRefusedError
         The model would leak; see `pymc_dp.records.checks`.
     BudgetError
-        In sampling: a chain, iteration or call beyond the budget.
+        During sampling, if a chain, iteration or call would exceed the budget.
 
     Notes
     -----
-    **Privacy.** Events: for each iteration `n_leapfrog` Gaussian releases of the sum of gradients clipped to
-    norm b, sensitivity 2b (substitute) or b (add/remove), and one penalty decision; for each chain one more
-    gradient, at its starting point: the noisy gradient of the end point is kept for the next trajectory
-    (on rejection, that of the starting point), which is post-processing and keeps the chain reversible with
-    respect to posterior times noise density (docs/proofs/hmc). Noise multipliers are public; the exact
-    Gaussian total is ``k / nm_ratio^2 + (k n_leapfrog + chains) / nm_gradient^2`` for k iterations of all
-    chains, and decisions are charged for less where that is smaller. Released: draws, decisions, data-free
-    stats, the noisy clip fraction. Assumed: as in `DPPenaltyMH`.
+    **Privacy.** Events: each iteration makes `n_leapfrog` Gaussian releases of the sum of gradients clipped
+    to norm b, with sensitivity 2b (substitute) or b (add/remove), and one penalty decision. Each chain
+    releases one more gradient, at its starting point. After that a trajectory starts with the noisy gradient
+    that the last one ended with (or, after a rejection, started with). Reusing it is post-processing, and
+    keeps the chain reversible with respect to posterior times noise density (docs/proofs/hmc). Noise
+    multipliers are public; the exact Gaussian total is ``k / nm_ratio^2 + (k n_leapfrog + chains) /
+    nm_gradient^2`` for k iterations of all chains, and decisions are charged by decision accounting where
+    that is smaller. Released: draws, decisions, stats that do not depend on the data, the noisy clip
+    fraction. Assumed: as in `DPPenaltyMH`.
     """
 
     name = "dp_hmc"
@@ -140,21 +141,22 @@ class DPHMC(DPStep):
             return 0.1
         ratio_noise = plan.noise_multiplier * self._sensitivity
         velocity = 1 / np.sqrt(self.moves.mass)
-        # Noise of the final ratio of a standard deviation of 1.5 nats is aimed at.
+        # Largest distance moved at which the final ratio's noise has a standard deviation of 1.5 nats.
         distance = 1.5 / (self.tempering * ratio_noise * self.lipschitz)
         by_ratio = distance / (self.moves.n_leapfrog * np.sqrt(np.sum(velocity**2)))
-        # Gradient noise over a trajectory changes the momentum by at most its own standard deviation.
+        # Step size at which the gradients' noise, summed over a trajectory, changes no component of the
+        # momentum by more than the momentum's own standard deviation.
         kick = self.tempering * gradient_noise * np.max(velocity)
         return float(min(by_ratio, 1 / (kick * math.sqrt(self.moves.n_leapfrog)), 1.0))
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
         state = super()._arrive(chain, theta)
-        # Noisy gradients: at the point, and at the end of the last trajectory.
+        # The noisy gradient at the current point; `_propose` appends that at the end of the trajectory.
         chain.memory = (self._gradient_at(chain, theta),)
         return state
 
     def _gradient_at(self, chain: Chain, theta: np.ndarray) -> np.ndarray:
-        """One noisy release: gradient of the tempered log-posterior."""
+        """Release one noisy gradient of the tempered log-posterior."""
         total = self.records.gradients(theta, self.gradient_clip_bound).total
         noisy = chain.noise.release(ExactSum(total), chain.random)
         return self.tempering * noisy + self.records.log_prior_gradient(theta)
@@ -173,7 +175,7 @@ class DPHMC(DPStep):
         bound = self.clip.bound(new - state.theta)
         return Move(new, bound, log_public)
 
-    @np.errstate(over="ignore", invalid="ignore")  # a trajectory that runs away is rejected
+    @np.errstate(over="ignore", invalid="ignore")  # a trajectory that diverges is rejected
     def _iterate(self, chain: Chain) -> tuple[bool, dict[str, float]]:
         return super()._iterate(chain)
 

@@ -1,4 +1,4 @@
-"""DPNUTS: a step for code that wants one; it releases a likelihood, and samples that with PyMC's NUTS."""
+"""DPNUTS: `dp.sample` as a PyMC step: it releases a likelihood, and samples that with PyMC's NUTS."""
 
 import hashlib
 import uuid
@@ -32,12 +32,13 @@ from pymc_dp.releasing import release_likelihood
 from pymc_dp.steps import surroundings
 from pymc_dp.steps.chain import Released
 
-#: Arguments of `pymc.NUTS` that are passed on, and of `release_likelihood`: known before anything is paid.
+#: Arguments that are passed on to `pymc.NUTS`. Unknown ones are refused before anything is paid.
 OF_NUTS = (signature(pm.NUTS.__init__).parameters.keys() | signature(BaseHMC.__init__).parameters.keys()) - {
     *("self", "vars", "model", "blocked", "rng", "initial_point", "dtype", "kwargs", "pytensor_kwargs")
 }
+#: Arguments that are passed on to `release_likelihood`.
 OF_RELEASE = signature(release_likelihood).parameters.keys()
-# The stats of NUTS that are one number a draw, without clocks.
+# The stats of NUTS that have one number for each draw, without those that measure time.
 _NUMBERS = {
     name: (dtype, shape)
     for name, (dtype, shape) in pm.NUTS.stats_dtypes_shapes.items()
@@ -47,7 +48,7 @@ _NUMBERS = {
 
 @dataclass_state
 class DPNUTSState(StepMethodState):
-    """Resumable state of a chain: that of NUTS."""
+    """State from which a chain can be resumed: that of NUTS."""
 
     nuts: DataClassState
 
@@ -55,19 +56,20 @@ class DPNUTSState(StepMethodState):
 class DPNUTS(BlockedStep):
     """PyMC's NUTS on a released likelihood, as a step.
 
-    When the step is made the likelihood is released, and paid for, once (`release_likelihood`). Draws read no
-    record: any number of chains, draws and calls costs nothing more.
+    The likelihood is released, and paid for, once: when the step is made (`release_likelihood`). Draws read
+    no record, so any number of chains, draws and calls adds no cost.
 
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon : float, optional
-        Guarantee of the release, and so of everything that is drawn; with `owners` each has its own.
+        Guarantee of the release, and so of everything that is drawn. Needed, except with `owners`, who have
+        an epsilon each.
     delta : float, optional
         As in `release_likelihood`.
     model : pymc.Model, optional
-        Default: the one of the context.
+        Default: the model of the context.
     **kwargs
         The other arguments of `release_likelihood` (ledger, privacy_unit, public, ...), and those of
         `pymc.NUTS` (target_accept, max_treedepth, ...).
@@ -75,27 +77,28 @@ class DPNUTS(BlockedStep):
     Attributes
     ----------
     likelihood : Likelihood
-        What was released.
+        The released likelihood.
     settings : dict
-        Arguments of `pymc.NUTS`.
+        Arguments that were passed on to `pymc.NUTS`.
 
     Raises
     ------
     ModelRefusedError
         The model couples records, would leak, or has discrete parameters.
     PrivacyBudgetExceeded
-        The ledger has no room.
+        The release does not fit the ledger's remaining budget.
     NotSampledError
-        `pymc.NUTS` refuses its arguments; the error has the likelihood, which was paid for.
+        `pymc.NUTS` refuses its arguments. The likelihood, which was paid for, is the error's attribute
+        `likelihood`.
     TypeError, ValueError
         An argument is missing, unknown or out of range.
 
     Notes
     -----
-    **Privacy.** All of the release is made, in this process, before the step exists; see
-    `release_likelihood` for its events. The step moves the parameters by the public model
-    (``likelihood.model()``), in which no array of records is. What
-    PyMC stores beside its draws is private, as with any step: publish what `dp.release` returns.
+    **Privacy.** The whole release is made, in this process, before the step exists; see `release_likelihood`
+    for its events. The step samples the public model (``likelihood.model()``), which contains no array of
+    records. What PyMC stores beside the draws is private, as with any step: publish what `dp.release`
+    returns.
 
     Examples
     --------
@@ -121,12 +124,12 @@ class DPNUTS(BlockedStep):
     stats_dtypes: ClassVar[list[dict[str, type]]] = [
         {name: dtype for name, (dtype, _) in stats_dtypes_shapes.items()}
     ]
-    # What each draw carries, from set-up to the last draw; None where no chain runs.
+    # The parts of the facts that draws carry, one part a draw in turn. None before `setup_chain`.
     _carried: list[np.ndarray] | None = None
     _point: PointType | None = None
 
     def __new__(cls, *args: object, **kwargs: object) -> "DPNUTS":
-        """Without PyMC's note of the arguments, among which is the model: it would be in each copy."""
+        """Make the object without PyMC's record of the arguments: each copy would hold the model in it."""
         return object.__new__(cls)
 
     def __getnewargs_ex__(self):
@@ -172,13 +175,14 @@ class DPNUTS(BlockedStep):
         self.nuts.reset_tuning()
 
     def setup_chain(self, rng: RandomGenerator, tune: int, draws: int) -> None:
-        """Note what each draw of this chain will carry. Called by PyMC once a chain."""
+        """Set up NUTS, and the facts that each draw of this chain carries. Called by PyMC once a chain."""
         surroundings.check_alone(self)
         super().setup_chain(rng, tune, draws)
         self.nuts.setup_chain(self.rng, tune, draws)
         plan = plan_of(self.likelihood.facts, 1, tune, draws)
         self._spent = plan.epsilon_at(plan.delta) if plan.is_private else np.inf
-        # A number that only this chain has: chains start in processes of their own.
+        # A number that identifies the chain. Chains may run in processes of their own, so none can be
+        # counted.
         self._slot = int(hashlib.sha256(repr(identity(self.rng)).encode()).hexdigest()[:15], 16)
         self._iteration, self._point = 0, None
         self._carried = facts.parts(self._facts(plan), draws)
@@ -203,7 +207,7 @@ class DPNUTS(BlockedStep):
         return new, [stats]
 
     def _facts(self, plan: PrivacyPlan) -> Facts:
-        # What PyMC calls some of these stats in its result, and a release too.
+        # The names that PyMC gives some of these stats in its results; a release uses the same.
         renamed = {
             "model_logp": "lp",
             "mean_tree_accept": "acceptance_rate",
@@ -216,12 +220,12 @@ class DPNUTS(BlockedStep):
 
     @BlockedStep.sampling_state.setter
     def sampling_state(self, state: DataClassState) -> None:
-        """State to resume a chain from."""
+        """Set the state from which a chain is resumed."""
         BlockedStep.sampling_state.fset(self, state)
         self._point = None
 
     def _progressbar_config(self, n_chains: int = 1) -> tuple[list[TextColumn], Mapping[str, object]]:
-        """Columns of PyMC's progress bar; the first place that sees other steps."""
+        """Return the columns of PyMC's progress bar. Here other steps can be seen for the first time."""
         surroundings.check_alone(self)
         return self.nuts._progressbar_config(n_chains)
 
@@ -234,7 +238,7 @@ class DPNUTS(BlockedStep):
 
 
 def _refuse_effects(model: pm.Model, given: Mapping[str, Any]) -> None:
-    """Refuse effects that a release integrates: `pymc.sample` would keep a draw of each of them."""
+    """Refuse effects that a release integrates out: `pymc.sample` would keep draws of each of them."""
     if len(tables_of(model)) > 1:
         return
     unit = given.get("privacy_unit")

@@ -22,7 +22,7 @@ from pymc_dp.remote.owners import Owner, Owners, RecordsOfOwners, refuse_beside_
 from pymc_dp.steps.chain import Chain
 from pymc_dp.steps.walk_step import WalkSettings, WalkStep
 
-# Sampler stat of runs that release, and charge for, their noisy log-ratios.
+# Name of the sampler stat that holds noisy log-ratios, in runs that release and charge for them.
 NOISY_RATIO = "noisy_log_ratio"
 
 
@@ -31,73 +31,78 @@ class DPPenaltyMH(WalkStep):
 
     Each iteration computes every record's log-likelihood ratio between the proposal and the current point,
     clips it, adds Gaussian noise of standard deviation ``s`` to the tempered sum, and accepts with the
-    penalty test ``ln u < noisy log-ratio - s**2 / 2``. The noise is corrected for: the chain's stationary
-    distribution is the exact (tempered) posterior when no ratio is clipped. On batches it is approximate.
+    penalty test ``ln u < noisy log-ratio - s**2 / 2``. The test corrects for the noise: the chain's
+    stationary distribution is the exact (tempered) posterior when no ratio is clipped. On batches it is
+    approximate.
 
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon, delta : float
         Guarantee of one whole call of `pymc.sample`: chains x (tune + draws) iterations. ``epsilon=inf`` adds
-        no noise and marks every result as not private.
+        no noise and marks every result as not private. Needed, except with `owners`.
     lipschitz : float, array_like of shape (d,) or dict, optional
-        L: a record's ratio is clipped at L times the distance moved in unconstrained space. An array has a
-        constant for each component, a dict one or an array for each free variable; their bounds add up
-        (`pymc_dp.clipping.LipschitzByPart`). Exactly one of `lipschitz` and `clip_bound` is given.
+        L, in nats per unit of unconstrained space: a record's ratio is clipped at L times the distance moved.
+        An array has a constant for each component; a dict has a number or an array for each free variable.
+        The bounds of the parts add up (`pymc_dp.clipping.LipschitzByPart`). Give exactly one of `lipschitz`
+        and `clip_bound`.
     clip_bound : float, optional
-        B, in nats: a record's ratio is clipped at B.
+        B, in nats: a record's ratio is clipped at B, whatever the move.
     batch_size : int, optional
         b: each iteration reads b records drawn without replacement, and the test is corrected for the
-        estimated variance of their sum (Räisä 2021, section 4.1). Approximate by the central limit theorem,
-        and of use with a small `tempering` only: the noise grows like n T / b. Default: all records.
+        estimated variance of their sum (Räisä 2021, section 4.1). The result is approximate, by the central
+        limit theorem. Useful only with a small `tempering`, as the noise grows like n T / b. Default: all
+        records.
     chains : int, optional
-        Chains of the call. Default: 2; each is paid for. `pymc.sample` has more by default on some machines:
-        give it the same number, or use `dp.sample`.
+        Number of chains of the call, each of which is paid for. Default: 2. The default of `pymc.sample` is
+        larger on some machines: give it the same number, or use `dp.sample`.
     proposal : {"fixed_radius", "gaussian", "one_at_a_time", "guided"} or Proposal, optional
-        Random walk; objects of `pymc_dp.proposals` take a public scale or covariance. Default:
-        "fixed_radius", whose noise is the same at every iteration; "gaussian" in one dimension.
+        Random walk. Objects of `pymc_dp.proposals` take a public scale or covariance. Default:
+        "fixed_radius", with which the noise is the same at every iteration; "gaussian" in one dimension.
     step_size : float, optional
-        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step that is best
-        when the noise limits it; otherwise 0.1. Tuning adapts it.
+        Initial multiple of the proposal's scale. Default: with `lipschitz` and privacy, the step size that is
+        best where noise limits it; otherwise 0.1. Tuning adapts it.
     target_accept : float, optional
         Acceptance rate that tuning aims at. Default: the best one for this proposal, .234 with a fixed
         radius.
     adapt_step_size : bool
-        Whether tuning adapts the step size. Without adaptation, moves of one length (``FixedRadius`` with a
-        scalar scale) have noise of one public size, and decisions are charged less.
+        Whether tuning adapts the step size. If it does not, and all moves have one length (``FixedRadius``
+        with a scalar scale), the noise has one public standard deviation and decisions cost less.
     release : {"decisions", "noisy_ratio"}
-        "noisy_ratio" stores each noisy log-ratio as a sampler stat, and charges for it: 1.3 to 1.5 times the
-        noise variance per iteration that decisions alone need.
+        "noisy_ratio" stores each noisy log-ratio as a sampler stat, and charges for it. Each iteration then
+        needs 1.3 to 1.5 times the noise variance that it needs where decisions alone are released.
     tempering : float
         T in (0, 1]: the log-likelihood is multiplied by T.
     neighboring_relation : {"substitute", "add_remove"}
         Neighbouring data sets: one record replaced (n is public), or one added or removed.
     privacy_unit : array_like, shape (n_rows,), or mapping, optional
-        Id of the person each row belongs to; a person's rows are summed, then clipped, and the guarantee is
-        for persons. By name, as ``{"patient": ids}``, for a ledger of that unit.
+        Id of the person to whom each row belongs. The ratios of a person's rows are added up, then clipped,
+        and the guarantee is for persons. Give ``{"patient": ids}`` for a ledger whose unit is "patient".
     owners : list of Owner, optional
         Data owners, each with its own (epsilon, delta), clip bound, noise and ledger (Yıldırım & Ermiş 2019,
-        Algorithm 2); `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then theirs. The rows of
-        the model do not count.
+        Algorithm 2). `epsilon`, `delta`, `lipschitz`, `clip_bound` and `ledger` are then given by the owners.
+        The rows of the model are then no part of the data.
     data : Shards, optional
-        Records in several parts, on other machines or in turn; then the rows of the model do not count.
+        Records in several parts, on other machines or read one after another. The rows of the model are then
+        no part of the data.
     exclude_deterministics : list of str
-        Deterministics that are not released, though they read no private row; those that do never are.
+        Deterministics that are not to be released. Those that read a private row never are released.
     clip_fraction : bool
-        Release, with noise and charged, each chain's mean share of clipped ratios at its last draw
-        (`substitute` and full batch only).
+        Whether each chain releases, with noise and at a cost, the mean share of ratios that were clipped, at
+        its last draw (`substitute` and full batch only).
     ledger : Ledger, optional
-        Budget of the data set across calls, sessions and libraries; the whole call is charged before a row is
+        Budget of the data set across calls, sessions and libraries. The whole call is charged before a row is
         read.
     label : str, optional
-        What the ledger's entry is called. Default: the step's name.
+        Name of the ledger's entry. Default: the name of the step's class.
     debug_seed : int, optional
         Reproducible noise, for debugging; marks every result as not private.
     model : pymc.Model, optional
     compile_kwargs : dict, optional
-        ``{"mode": ...}``: how PyTensor compiles; a plain mode, with the linker ``"numba"`` (the default),
-        ``"cvm"``, ``"vm"`` or ``"py"``. Others, such as `NanGuardMode`, stop at a record or show it.
+        ``{"mode": ...}``: how PyTensor compiles: a plain mode, with the linker ``"numba"`` (the default),
+        ``"cvm"``, ``"vm"`` or ``"py"``. Other modes, such as `NanGuardMode`, raise an error at the value of a
+        record, or print it.
 
     Raises
     ------
@@ -106,18 +111,18 @@ class DPPenaltyMH(WalkStep):
     ModelRefusedError
         The model would leak; see `pymc_dp.records.checks`.
     BudgetError
-        In sampling: a chain, iteration or call beyond the budget.
+        During sampling, if a chain, iteration or call would exceed the budget.
 
     Notes
     -----
-    **Privacy.** Event: at each iteration one accept decision, behind one Gaussian release of the sum of
-    clipped ratios with noise multiplier ``nm`` and sensitivity 2B (substitute) or B (add/remove), B public.
-    Charged by decision accounting (docs/proofs/decision_accounting), or as Gaussians with
+    **Privacy.** Event: one accept decision at each iteration. It is computed from one Gaussian release of the
+    sum of clipped ratios, with noise multiplier ``nm`` and sensitivity 2B (substitute) or B (add/remove), B
+    public. It is charged by decision accounting (docs/proofs/decision_accounting), or as a Gaussian with
     ``release="noisy_ratio"`` (Räisä 2021, Theorem 7), over all iterations of all chains, tuning included.
     With `batch_size`: a Gaussian release on a batch without replacement (Räisä 2021, Theorem 9; the
-    sensitivity is that of docs/proofs/penalty, section 6).
-    Released: the draws, the decisions, data-free stats, the noisy clip fraction. Assumed: priors, bounds,
-    initial values and proposals are chosen without the private data. Proof: docs/proofs/penalty.
+    sensitivity is that of docs/proofs/penalty, section 6). Released: the draws, the decisions, stats that do
+    not depend on the data, the noisy clip fraction. Assumed: priors, bounds, initial values and proposals are
+    chosen without the private data. Proof: docs/proofs/penalty.
 
     Examples
     --------
@@ -171,7 +176,7 @@ class DPPenaltyMH(WalkStep):
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
         if batch_size is not None:
-            kwargs["clip_fraction"] = False  # the share of a batch has another sensitivity
+            kwargs["clip_fraction"] = False  # the clipped share of a batch has another sensitivity
         super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {self.mechanism}"
@@ -187,7 +192,7 @@ class DPPenaltyMH(WalkStep):
 
     @cached_property
     def recorded_stats(self) -> dict[str, str]:
-        """See `Iterating.recorded_stats`; noisy log-ratios only where they are charged for."""
+        """As `Iterating.recorded_stats`; with noisy log-ratios only where they are charged for."""
         noisy = {NOISY_RATIO: "<f8"} if self.release == "noisy_ratio" else {}
         return {**super().recorded_stats, **noisy}
 
@@ -196,7 +201,7 @@ class DPPenaltyMH(WalkStep):
             return of_owners.price(self.records, call, self.release)
         if self._batches is not None:
             return pricing.penalty_on_batches(call, self._batches, release=self.release)
-        # Noise of one public size costs less.
+        # Decisions whose noise has one public standard deviation cost less.
         bound, fixed = self.moves.constant_clip_bound(self.clip, self.moves.initial), {}
         if bound:
             fixed = {"shift": self.tempering * self._sensitivity * bound}
@@ -205,13 +210,13 @@ class DPPenaltyMH(WalkStep):
         return pricing.penalty(call, clip_fraction=self.clip_fraction, release=self.release, **fixed)
 
     def facts(self) -> Facts:
-        """What a report needs to know; nothing here is computed from private rows."""
+        """Return what a report needs to know; nothing here is computed from private rows."""
         if not isinstance(self.records, RecordsOfOwners):
             return super().facts()
         return {**super().facts(), "owners": of_owners.facts(self.records, self.plan)}
 
     def _ratio(self, plan: PrivacyPlan) -> Ratio:
-        """Where the log-ratio comes from; owners charge the call here."""
+        """Return the source of log-ratios. Data owners charge the call here."""
         if isinstance(self.records, RecordsOfOwners):
             return OnOwners(self.records, self.tempering, plan)
         return super()._ratio(plan)

@@ -1,4 +1,4 @@
-"""DP SGHMC: noisy gradients of batches with friction, no accept test (Lode 2019, Algorithm 2)."""
+"""DP SGHMC: noisy gradients of batches, friction, and no accept test (Lode 2019, Algorithm 2)."""
 
 import math
 from collections.abc import Sequence
@@ -26,29 +26,29 @@ class DPSGHMC(DPStep):
 
     Each inner step follows the noisy sum of clipped gradients of a Poisson batch, with the friction that
     balances the noise: the noise that privacy needs *is* the noise of the dynamics (Chen, Fox & Guestrin
-    2014; Lode's friction has the wrong sign). There is no accept test, so that a step size that is not small,
-    the noise of the batches, and clipping each bend the result.
+    2014; Lode's friction has the wrong sign). There is no accept test, so three things bias the result: a
+    step size that is not small, the noise of the batches, and clipping.
 
     Parameters
     ----------
     vars : list, optional
-        All free variables of the model (the default); anything less is refused.
+        All free variables of the model, which is the default. A subset is refused.
     epsilon, delta : float
-        Guarantee of one whole call of `pymc.sample`. ``epsilon=inf`` adds the friction's own noise only and
-        marks every result as not private.
+        Guarantee of one whole call of `pymc.sample`. ``epsilon=inf`` adds only the noise that balances
+        `friction`, and marks every result as not private.
     lipschitz : float
-        L: per-record gradients are clipped to this norm, in nats per unit of unconstrained space.
+        L: each record's gradient is clipped to this norm, in nats per unit of unconstrained space.
     sampling_probability : float
-        q: each record is in a batch with this probability, by itself.
+        q: each record is in a batch with this probability, independently of the others.
     n_steps : int
-        J: inner steps, and gradients, of a draw.
+        J: number of inner steps in a draw. Each computes one noisy gradient.
     step_size : float
         a: the step size of draw t (tuning included) is ``a (offset + t) ** -decay``.
     offset, decay : float
         b and gamma: 0 and 1/3 as in Lode (2019); ``decay=0`` for a constant step size.
     friction : float
-        C: the least friction. A budget may raise it, and the noise with it. 0 without privacy is the naive
-        variant, without friction or noise.
+        C: the smallest friction. It is raised, and the noise with it, where the budget needs more noise. With
+        ``epsilon=inf``, 0 gives the naive variant, without friction or noise.
     **kwargs
         `chains`, `tempering`, `neighboring_relation`, `privacy_unit`, `exclude_deterministics`, `ledger`,
         `debug_seed`, `model`, `compile_kwargs`: as in `DPPenaltyMH`.
@@ -60,15 +60,16 @@ class DPSGHMC(DPStep):
     ModelRefusedError
         The model would leak; see `pymc_dp.records.checks`.
     BudgetError
-        No noise is within the budget; in sampling: a chain, iteration or call beyond the budget.
+        No amount of noise meets the budget; or, during sampling, a chain, iteration or call would exceed it.
 
     Notes
     -----
     **Privacy.** Event: each inner step releases the sum over a fresh Poisson batch of gradients clipped to
-    norm L, with Gaussian noise of standard deviation ``q sqrt(2 C / eta) / T``; charged as what was executed,
-    noise multiplier by noise multiplier, by privacy loss distributions (Lode 2019, section 5.3;
-    docs/proofs/sampled_gaussians). Each record's gradient is clipped: clipping that of the batch, as in
-    Lode's Algorithm 2, has sensitivity 2L whatever the batch. Released: the draws, data-free stats.
+    norm L, with Gaussian noise of standard deviation ``q sqrt(2 C / eta) / T``. Each noise multiplier that is
+    used is charged as such, by privacy loss distributions (Lode 2019, section 5.3;
+    docs/proofs/sampled_gaussians). Each record's gradient is clipped; clipping the gradient of the batch, as
+    in Lode's Algorithm 2, would have sensitivity 2L whatever the batch. Released: the draws, and stats that
+    do not depend on the data.
     """
 
     name = "dp_sghmc"
@@ -108,16 +109,16 @@ class DPSGHMC(DPStep):
         mechanism = cast(Friction, chain.plan.mechanism)
         noise = np.broadcast_to(mechanism.noise_multipliers, chain.plan.length)
         step_sizes, frictions = self.dynamics.realized(noise, self.neighboring_relation)
-        # Of each draw, the last on a batch's sum of gradients.
+        # For each draw: step size, friction, and the standard deviation of the noise of a sum of gradients.
         chain.memory = step_sizes, frictions, noise * self._sensitivity * self.dynamics.clip_bound
         self.moves.step_size = float(step_sizes[0])
 
     def _arrive(self, chain: Chain, theta: np.ndarray) -> State:
-        """Nothing is kept from one iteration to the next but the point."""
+        """Return a state that holds the point alone: iterations keep nothing else."""
         return State(theta, None, math.nan)
 
     def _gradient_at(self, chain: Chain, noise: Gaussian, theta: np.ndarray) -> np.ndarray:
-        """One noisy release: estimated gradient of the tempered log-posterior."""
+        """Release one noisy estimate, from a batch, of the gradient of the tempered log-posterior."""
         batches = self.dynamics.batches
         if batches.sampling_probability == 1:
             total = self.records.gradients(theta, self.dynamics.clip_bound).total

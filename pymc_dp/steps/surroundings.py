@@ -1,4 +1,4 @@
-"""What a step checks of where it runs: it is alone, the model is still the same, the start is finite."""
+"""Checks of where a step runs: that it is the only step, and that the model has not been changed."""
 
 import sys
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 
-# Said of a point that is not the one where the step left the chain.
+# Error message for a point that differs from the one that the step returned last.
 MOVED = (
     "Something other than this step moved the parameters: another step that samples the same variables reads "
     "the exact likelihood. Pass the private step alone."
@@ -19,7 +19,7 @@ MOVED = (
 
 
 def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list[Variable]:
-    """Value variables of the model, all of which a private step samples.
+    """Return all value variables of the model, which a private step samples together.
 
     Raises
     ------
@@ -38,12 +38,12 @@ def all_free_variables(vars: Sequence[Variable] | None, model: pm.Model) -> list
 
 
 def density_parts(model: pm.Model) -> list[Variable]:
-    """What makes a model's density: variables and Potentials."""
+    """Return the variables and Potentials that a model's density is made of."""
     return [*model.basic_RVs, *model.potentials]
 
 
 def check(step: BlockedStep, model: pm.Model, parts: Sequence[Variable]) -> None:
-    """Refuse a model that is not the one that the step was made for, and other steps beside it.
+    """Refuse a model that was changed since the step was made, and other steps beside it.
 
     Raises
     ------
@@ -71,7 +71,8 @@ def check_alone(step: BlockedStep) -> None:
     """Refuse a step that PyMC runs together with others.
 
     Another step for the same variables reads the exact likelihood. It may move them before the private step
-    sees its first point, and after its last, and what a step is given does not say so. Who calls does.
+    sees its first point, and after its last. The arguments of a step do not show this, so the call stack is
+    searched for PyMC's list of steps.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""What steps that walk at random share: the moves and their arguments."""
+"""Base class of random-walk steps: the moves and their arguments."""
 
 from collections.abc import Sequence
 from typing import Unpack
@@ -14,7 +14,7 @@ from pymc_dp.steps.chain import StepSettings
 
 
 class WalkSettings(StepSettings, total=False):
-    """Arguments of every random walk, beside its budget."""
+    """Arguments of every random walk, other than its budget."""
 
     proposal: str | Proposal | None
     step_size: float | None
@@ -46,12 +46,12 @@ class WalkStep(DPStep):
         )
 
     def _limit_moves(self, bound: float | None) -> None:
-        """Shorten moves so that no record's ratio is beyond `bound`, if it is Lipschitz with the constant."""
+        """Limit the length of moves so that no ratio exceeds `bound`, if the Lipschitz constant holds."""
         if bound is not None and isinstance(self.clip, LipschitzClip):
             self.moves.longest = bound / self.clip.constant
 
     def _fixed_batches(self, batch_size: int) -> FixedSizeBatches:
-        """Batches without replacement, of which n is known."""
+        """Return batches drawn without replacement from all n records; n must be public."""
         if self.neighboring_relation != "substitute":
             raise ValueError("batch_size= is for neighboring_relation='substitute' only: n must be public.")
         return FixedSizeBatches(self.records.n, batch_size)

@@ -1,1 +1,1 @@
-"""What events cost: numbers only."""
+"""Accounting: what events cost, from numbers alone."""

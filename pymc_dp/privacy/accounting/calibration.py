@@ -1,4 +1,4 @@
-"""From a budget to a parameter, noise or iterations, at which a run costs it, by upper bounds of the cost."""
+"""From a budget to the parameter, or number of iterations, at which a run costs it, by upper bounds."""
 
 import math
 from bisect import bisect_left
@@ -13,7 +13,8 @@ from pymc_dp.privacy.accounting.composition import compose, privacy_loss_distrib
 from pymc_dp.privacy.accounting.costs import costs_of
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 
-#: Relative, of epsilon: searches end so near below the budget, or once the parameter is known that well.
+#: Relative tolerance: a search ends at a cost so little below epsilon, or if the parameter is known so
+#: precisely.
 TOLERANCE = 1e-4
 
 
@@ -24,20 +25,20 @@ def find_dearest(
     ends: tuple[float, float],
     tolerance: float = TOLERANCE,
 ) -> float | None:
-    """The last parameter within a budget: one whose own cost was found within it.
+    """Find the most expensive parameter within a budget: one whose own cost was computed and is within it.
 
     Parameters
     ----------
     cost : callable
-        Upper bound of epsilon at a parameter, a positive number; it rises or falls throughout.
+        Upper bound of epsilon at a parameter, a positive number. It must be monotone.
     epsilon : float
         Budget.
     start : float
         Parameter that is tried first.
     ends : (float, float)
-        Range of the parameter, from where it is cheapest to where it is dearest.
+        Range of the parameter, from the cheapest to the most expensive value.
     tolerance : float
-        Relative, of epsilon and of the parameter.
+        Relative tolerance of epsilon, and of the parameter.
 
     Returns
     -------
@@ -45,18 +46,19 @@ def find_dearest(
         None if not even the cheapest parameter is within the budget.
     """
     sign = 1 if ends[0] < ends[1] else -1
-    first, last = (sign * math.log(end) for end in ends)  # of x, in which the cost rises
-    longest, blind = math.log(8.0), math.log(2.0)  # steps of x: at most, and where the cost says nothing
-    within: dict[float, float] = {}  # parameters that were found within the budget, by x
+    first, last = (sign * math.log(end) for end in ends)  # range of x, in which the cost increases
+    longest, blind = math.log(8.0), math.log(2.0)  # largest step of x; step where the cost is 0 or infinite
+    within: dict[float, float] = {}  # parameters whose cost was found within the budget, by x
 
     @cache
     def excess(x: float) -> float:
-        """Logarithm of cost over the budget; 0 where it is well spent."""
+        """Return the logarithm of cost over budget; 0 if the cost is within the tolerance below it."""
         parameter = {first: ends[0], last: ends[1]}.get(x, math.exp(sign * x))
         value = cost(parameter)
         if value <= epsilon:
             within[x] = parameter
-        # Bounds that are not smooth end too.
+        # After six evaluations the tolerance is ten times as large, so that searches of non-smooth bounds end
+        # too.
         left = tolerance if excess.cache_info().misses <= 6 else 10 * tolerance
         if epsilon * (1 - left) <= value <= epsilon:
             return 0.0
@@ -64,7 +66,7 @@ def find_dearest(
             return math.log(value / epsilon) + 0.5 * tolerance
         return math.copysign(blind, value - epsilon)
 
-    # Farther each time, until the budget lies between two of them.
+    # Take increasingly long steps, until the budget is between two costs.
     x, farther = min(max(sign * math.log(start), first), last), 1.0
     while (y := excess(x)) and x != (last if y < 0 else first):
         step = min(farther * max(abs(y), 1e-3 * tolerance), longest)
@@ -85,28 +87,27 @@ def calibrate(
     high: float,
     tolerance: float = TOLERANCE,
 ) -> float:
-    """Parameter at which a run costs `epsilon`, and never more.
+    """Find the parameter at which a run costs `epsilon`, and never more.
 
     Parameters
     ----------
     make_events : callable
-        Events of a run as a function of the parameter, a positive number. The cost must rise or fall with it
-        throughout.
+        Events of a run as a function of the parameter, a positive number. The cost must be monotone in it.
     epsilon, delta : float
         Budget.
     neighboring_relation : {"substitute", "add_remove"}, optional
         As in `pymc_dp.privacy.compose`.
     low, high : float
-        Range of the parameter, positive; the budget must be met at one end. When it is met at both, the end
-        that costs more is returned.
+        Range of the parameter, positive. The cost must be within the budget at one end. If it is at both, the
+        end that costs more is returned.
     tolerance : float
-        Relative, of the parameter; with many sampled noise scales, a few in ten thousand of epsilon.
+        Relative tolerance of the parameter; with many sampled noise scales, a few in ten thousand of epsilon.
 
     Returns
     -------
     float
-        A parameter whose events were composed and found within the budget: the last one before it is
-        exceeded.
+        A parameter whose events were composed and found within the budget: the most expensive one that was
+        found.
 
     Raises
     ------
@@ -138,36 +139,38 @@ def dearest(
     ends: tuple[float, float],
     tolerance: float = TOLERANCE,
 ) -> float | None:
-    """As `calibrate`, for a cost that is known to rise or to fall, from a first parameter on.
+    """Find a parameter as `calibrate` does, if it is known which end is cheaper, from a first parameter on.
 
     Returns
     -------
     float or None
-        None if the budget is met nowhere.
+        None if no parameter is within the budget.
     """
 
     def cost(parameter: float, coarse: bool = False) -> float:
         return epsilon_of(events(parameter), delta, coarse)
 
-    if len(events(start).counts) > 8:  # noise scales: composing them is slow
+    if len(events(start).counts) > 8:  # many noise scales are slow to compose: search coarsely first
         start = find_dearest(partial(cost, coarse=True), epsilon, start, ends, tolerance) or start
     return find_dearest(cost, epsilon, start, ends, tolerance)
 
 
 def epsilon_of(events: EventSet, delta: float, coarse: bool = False) -> float:
-    """Epsilon, an upper bound; of what has loss distributions by these alone, nearly always the best.
+    """Compute an upper bound on epsilon, faster than `compose`.
+
+    Events that have loss distributions are priced by these alone, which are nearly always the best.
 
     Parameters
     ----------
     events : EventSet
     delta : float
     coarse : bool
-        Faster and some per cent looser, for sampled Gaussians.
+        Faster and a few per cent looser, for sampled Gaussians.
 
     Returns
     -------
     float
-        At least what `compose` says, and much sooner for many noise scales.
+        At least the epsilon of `compose`, and found much faster if there are many noise scales.
     """
     costs = [costs_of(event) for event in events.counts]
     if not any(one.decision for one in costs) and not all(one.gaussian for one in costs):
@@ -186,18 +189,18 @@ def iterations_allowed(
     neighboring_relation: str | None = None,
     once: Events = (),
 ) -> int:
-    """Largest number of iterations within a budget.
+    """Find the largest number of iterations within a budget.
 
     Parameters
     ----------
     event : DpEvent or EventSet
-        What one iteration does.
+        What one iteration releases.
     epsilon, delta : float
         Budget.
     neighboring_relation : {"substitute", "add_remove"}, optional
         As in `pymc_dp.privacy.compose`.
     once : DpEvent, EventSet, list, tuple or mapping
-        What happens once, whatever the number of iterations.
+        What is released once, whatever the number of iterations.
 
     Returns
     -------
@@ -219,5 +222,5 @@ def iterations_allowed(
 
 
 def last_that_fits(fits: Callable[[int], bool], good: int, bad: int) -> int:
-    """Largest number below `bad` that fits; `good` does."""
+    """Return the largest number below `bad` that fits; `good` must fit."""
     return good + bisect_left(range(good + 1, bad), True, key=lambda number: not fits(number))

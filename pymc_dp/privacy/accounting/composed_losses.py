@@ -1,6 +1,7 @@
 """Discretized privacy losses, composed in Fourier space.
 
-All errors count under a tilted law: under it, what has probability delta is common (docs/accounting).
+Numerical errors are made under an exponentially tilted distribution, in which losses of probability delta are
+common, so that they are small relative to delta (docs/accounting).
 """
 
 import math
@@ -12,19 +13,20 @@ from typing import NamedTuple
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-# Probability, over the whole composition, of what is cut off at the ends.
+# Probability, over the whole composition, of the losses that are cut off at the ends.
 TAIL = 1e-15
-# Points of a grid, at most: its transforms take milliseconds, and a search makes hundreds.
+# Largest number of points of a grid: its transforms take milliseconds, and a search makes hundreds of them.
 LARGEST_GRID = 2**18
-# Of a weight ``exp(tilt loss)``, in nats: products of two are in floating point's range, which ends at 709.
+# Largest exponent of a weight ``exp(tilt loss)``, in nats. The product of two such weights does not overflow,
+# as exponents of floating point end at 709.
 _LARGEST_EXPONENT = 300.0
 
-#: Mass at -n..n times the spacing of the grid, and at infinity.
+#: A discretized loss: the mass at -n..n times the spacing of the grid, and the mass at infinity.
 Mass = tuple[np.ndarray, float]
 
 
 class _Kind(NamedTuple):
-    """Grid points of a loss, masses that need not add up to 1, and how many such losses there are."""
+    """Grid points of a loss, their masses (which need not add up to 1), and the number of such losses."""
 
     losses: np.ndarray
     mass: np.ndarray
@@ -37,9 +39,10 @@ class _Kind(NamedTuple):
 
 @dataclass(frozen=True)
 class Composed:
-    """Composed discrete loss: mass at grid points, and what goes into delta on top.
+    """Composed discrete loss: masses at grid points, and the errors that are added to delta.
 
-    The numerical error in delta at epsilon is ``exp(log_error - tilt epsilon)``.
+    Added are the mass at infinity, and the numerical error, which at epsilon is ``exp(log_error - tilt
+    epsilon)``.
     """
 
     losses: np.ndarray
@@ -52,25 +55,25 @@ class Composed:
         return self.infinite + np.exp(np.minimum(self.log_error - self.tilt * epsilon, 0.0))
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound of delta at `epsilon`."""
+        """Return an upper bound of delta at `epsilon`."""
         above = self.losses > epsilon
         lost = float(self._lost(np.asarray(epsilon)))
         return _dot(self.mass[above], -np.expm1(epsilon - self.losses[above])) + lost
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound of epsilon at `delta`."""
-        # Suffix sums: delta(e) = A - e^e B on each interval between grid points.
+        """Return an upper bound of epsilon at `delta`."""
+        # With suffix sums A and B, delta(e) = A - e^e B on each interval between grid points.
         positive = self.losses > 0
         losses, mass = self.losses[positive], self.mass[positive]
         if losses.size == 0:
             return 0.0 if self.delta(0.0) <= delta else math.inf
-        # The error at the lower end of an interval counts for all of it.
+        # The error at the lower end of an interval is its largest, and is used for all of it.
         lost = self._lost(np.append(0.0, losses[:-1]))
         a = np.cumsum(mass[::-1])[::-1] + lost
         b = np.cumsum((mass * np.exp(-losses))[::-1])[::-1]
-        # Where exponentials leave floating point's range, B says nothing, and delta is at most A.
+        # Where exponentials overflow or underflow, B is not used: delta is at most A.
         farthest = 690.0
-        usable = (b > 1e-305) & (losses < farthest)  # smaller sums lose their digits
+        usable = (b > 1e-305) & (losses < farthest)  # smaller sums of B lose precision
         enough = np.where(usable, a - np.exp(np.minimum(losses, farthest)) * b, a) <= delta
         if not enough.any():
             return math.inf
@@ -81,16 +84,16 @@ class Composed:
 
 
 def compose(kinds: Sequence[tuple[Mass, int]], step: float, delta: float | None) -> Composed:
-    """Composition of discretized losses.
+    """Compose discretized losses.
 
     Parameters
     ----------
     kinds : sequence
-        Discretized losses, and how often each comes.
+        Discretized losses, each with its number of repetitions.
     step : float
         Spacing of the grid.
     delta : float, optional
-        Where the error is to be small.
+        Delta at which the error is to be small.
 
     Raises
     ------
@@ -99,7 +102,7 @@ def compose(kinds: Sequence[tuple[Mass, int]], step: float, delta: float | None)
     """
     plain = [_Kind((np.arange(mass.size) - mass.size // 2) * step, mass, n) for (mass, _), n in kinds]
     tilt = 0.0 if delta is None else _best_tilt(plain, delta)
-    # Under a law with density exp(tilt loss), normalized, what has probability delta is common.
+    # Under the distribution with relative density exp(tilt loss), losses of probability delta are common.
     tilted = [one._replace(mass=one.mass * np.exp(tilt * one.losses)) for one in plain]
     low, high = _window(tilted)
     length = max(next_fast_len(max(int((high - low) / step) + 3, 16), real=True), 16)
@@ -112,14 +115,14 @@ def compose(kinds: Sequence[tuple[Mass, int]], step: float, delta: float | None)
     log_norm = sum(one.number * math.log(one.norm) for one in tilted)
     total = sum(one.number for one in tilted)
     result = irfft(spectrum, length)
-    # Of a product of transforms, in units of epsilon times their number: 8 is what each needs at worst, the
-    # rest is for the error of a transform, which is absolute.
+    # Bound on the rounding error of the product of transforms, in units of machine epsilon times the number
+    # of factors: each factor needs 8 at worst, and the rest is for the absolute error of a transform.
     rounding = 64 * float_info.epsilon * (total + math.log2(length)) * 2 * float(np.abs(spectrum).sum())
     index = np.arange(length) + math.floor(low / step)
     with np.errstate(over="ignore", invalid="ignore"):
         mass = np.maximum(result[index % length], 0.0) * np.exp(log_norm - tilt * index * step)
-    mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: no more than all of it
-    # Relative errors: of each weight exp(tilt loss), of the norms' powers.
+    mass = np.where(np.isnan(mass), 1.0, mass)  # 0 times infinity: a mass is at most 1
+    # Relative errors of each weight exp(tilt loss), and of the powers of the norms.
     slack = 1 + float_info.epsilon * ((_LARGEST_EXPONENT + 8) * total + 8 * abs(log_norm))
     if tilt:
         mass = np.where(index > 0, np.minimum(mass * slack, 1.0), 0.0)
@@ -129,7 +132,7 @@ def compose(kinds: Sequence[tuple[Mass, int]], step: float, delta: float | None)
 
 
 def _best_tilt(kinds: Sequence[_Kind], delta: float) -> float:
-    """Where Chernoff's bound of epsilon at `delta` is smallest; only steers the error, never a bound."""
+    """Return the tilt at which Chernoff's bound of epsilon at `delta` is smallest; it affects errors only."""
     widest = max(float(one.losses[-1]) for one in kinds)
     tilts = np.geomspace(0.05, _LARGEST_EXPONENT / widest, 60)
     total = np.zeros(tilts.shape)
@@ -145,7 +148,7 @@ def _spectrum(mass: np.ndarray, length: int) -> np.ndarray:
 
 
 def _dot(a: np.ndarray, b: np.ndarray) -> float:
-    # Not BLAS: its threads cost more than they save on vectors.
+    # Without BLAS, whose threads cost more time on vectors than they save.
     return float(np.einsum("i,i->", a, b))
 
 
@@ -160,13 +163,13 @@ def _power(values: np.ndarray, exponent: int) -> np.ndarray:
 
 
 def _window(kinds: Sequence[_Kind]) -> tuple[float, float]:
-    """An interval that the composed loss leaves with probability below 2 * TAIL (Chernoff)."""
+    """Return an interval outside of which the composed loss has probability below 2 * TAIL (Chernoff)."""
     variance = 0.0
     for one in kinds:
         mean = _dot(one.mass, one.losses) / one.norm
         variance += one.number * _dot(one.mass, (one.losses - mean) ** 2) / one.norm
     need = -math.log(TAIL)
-    # Slopes fit for a sum that is nearly normal, and for rare large losses, whose tails are exponential.
+    # Slopes of Chernoff's bound, for a nearly normal sum and for rare large losses with exponential tails.
     slopes = np.minimum(math.sqrt(2 * need / variance), [1e300, 8.0])[:, None] * (0.25, 0.5, 1.0, 1.5)
     slopes = np.unique(slopes)
     log_moments = np.zeros((2, slopes.size))

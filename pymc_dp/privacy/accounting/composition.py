@@ -1,6 +1,6 @@
-"""What events cost: accountants, each an upper bound of the same trade-off curve, and the smallest of them.
+"""Costs of events: accountants, each an upper bound of the same trade-off curve; the smallest is taken.
 
-An accountant takes an `EventSet` and gives its trade-off curve, or None where it has no bound.
+An accountant is a function from an `EventSet` to its trade-off curve, or None where it has no bound.
 """
 
 import math
@@ -21,7 +21,7 @@ from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 from pymc_dp.privacy.accounting.sampled_gaussian import WHOLE, Lossy, SampledGaussian, strongest
 from pymc_dp.rounding import round_up
 
-# Factor of what a closed form gives: more than the rounding error of a few operations.
+# Factor by which results of closed forms are rounded up: more than the rounding error of a few operations.
 _UP = 1 + 1e-12
 
 
@@ -29,10 +29,10 @@ class TradeOff(Protocol):
     """Upper bound of an (epsilon, delta) curve."""
 
     def epsilon(self, delta: float) -> float:
-        """Epsilon at `delta` in (0, 1); inf if there is none."""
+        """Return epsilon at `delta` in (0, 1); inf if there is no bound."""
 
     def delta(self, epsilon: float) -> float:
-        """Delta at `epsilon` >= 0; 1 if there is none."""
+        """Return delta at `epsilon` >= 0; 1 if there is no bound."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +47,19 @@ class GaussianTradeOff:
     mu: float
 
     def epsilon(self, delta: float) -> float:
-        """Exact, rounded up."""
+        """Return the exact epsilon, rounded up."""
         return float(gaussian.epsilon(self.mu, delta))
 
     def delta(self, epsilon: float) -> float:
-        """Exact, rounded up."""
+        """Return the exact delta, rounded up."""
         return float(gaussian.delta(self.mu, epsilon))
 
 
 def exact_gaussian(events: EventSet) -> GaussianTradeOff | None:
-    """Gaussian releases, and decisions charged as the Gaussians behind them: ``mu^2 = sum 1 / nm^2``."""
+    """Compose Gaussian releases, and decisions charged as the releases behind them: ``mu^2 = sum 1 / nm^2``.
+
+    The release behind a decision is the noisy log-ratio that it is computed from.
+    """
     if not all(costs_of(event).gaussian for event in events.counts):
         return None
     squared = sum(count * mu_squared(event) for event, count in events.counts.items())
@@ -71,24 +74,27 @@ class Renyi:
         self._excluded = renyi_excluded(events)
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         share = delta if self._excluded == 0 else (1 - rdp.EXCLUDED_SHARE) * delta
         value = max(rdp.smallest(self._curve, lambda a, d: rdp.epsilon_at(a, d, share)), 0.0) * _UP
         return math.inf if rdp.lost(self._excluded, value) > delta - share else value
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         log_delta = rdp.smallest(self._curve, lambda a, d: rdp.log_delta_at(a, d, epsilon))
         return min(math.exp(min(log_delta, 0.0)) * _UP + rdp.lost(self._excluded, epsilon), 1.0)
 
 
 def renyi_excluded(events: EventSet) -> float:
-    """Probability outside which the Renyi bounds hold: capped multiplicities of Poisson mixtures."""
+    """Return the probability of rare events outside of which the Renyi bounds hold, summed over events.
+
+    These are multiplicities of Poisson mixtures above the cap, and the excluded events of approximate zCDP.
+    """
     return sum(count * costs_of(event).excluded(event) for event, count in events.counts.items())
 
 
 def _coarsened(events: EventSet) -> Mapping[dp_event.DpEvent, int]:
-    """Round noise down to that of a neighbour, where Gaussians come with many noise scales."""
+    """Round noise down to that of a similar event, if there are many noise scales."""
     if len(events.counts) <= 32:
         return events.counts
     noisy = [event for event in events.counts if not costs_of(event).decision]
@@ -103,7 +109,7 @@ def _coarsened(events: EventSet) -> Mapping[dp_event.DpEvent, int]:
 
 
 def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOff | None:
-    """Numerical composition of (sub)sampled Gaussians; decisions charged as the Gaussians behind them."""
+    """Compose loss distributions numerically; penalty decisions are charged as the releases behind them."""
     kind, found = loss_distribution.LossDistribution, losses(events.counts, events.neighboring_relation)
     if found is None and events.neighboring_relation == "substitute":
         kind, found = loss_distribution.Replacement, _halves(events.counts)
@@ -114,9 +120,9 @@ def privacy_loss_distribution(events: EventSet, coarse: bool = False) -> TradeOf
 
 
 def losses(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str) -> dict[Lossy, int] | None:
-    """What has loss distributions that bound the events'; None if one of them has none.
+    """Return mechanisms with loss distributions that bound those of events; None if an event has none.
 
-    Full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
+    All full-batch Gaussians, and penalty decisions (functions of one), become a single Gaussian.
     """
     found: dict[Lossy, int] = defaultdict(int)
     squared = 0.0
@@ -134,9 +140,10 @@ def losses(counts: Mapping[dp_event.DpEvent, int], neighboring_relation: str) ->
 
 
 def _halves(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
-    """Half a replacement each of events under "substitute"; None if one of them cannot be halved.
+    """Return half of a replacement for each event under "substitute"; None if one of them cannot be halved.
 
-    A record that enters a Poisson number of times is removed, or added; a Gaussian's mean goes half way.
+    Half of a replacement is the removal (or addition) of a record that enters a Poisson number of times, and
+    for a Gaussian a shift of its mean by half of the sensitivity.
     """
     found = losses(counts, "add_remove") or {}
     if {one.kind for one in found} - {WHOLE} != {PoissonMixture.kind}:
@@ -145,9 +152,9 @@ def _halves(counts: Mapping[dp_event.DpEvent, int]) -> dict[Lossy, int] | None:
 
 
 def gaussian_limit(events: EventSet) -> GaussianLimit | None:
-    """Many small releases as one Gaussian (docs/proofs/gaussian_limit), decisions charged for the bit.
+    """Bound many small releases by one Gaussian (docs/proofs/gaussian_limit); decisions count as the bit.
 
-    Those of bounded range cost at most a Gaussian each (docs/accounting, Proposition 1).
+    A decision of bounded range costs at most a Gaussian (docs/accounting, Proposition 1).
     """
     squared, releases, relation = 0.0, [], events.neighboring_relation
     for event, count in events.counts.items():
@@ -162,7 +169,7 @@ def gaussian_limit(events: EventSet) -> GaussianLimit | None:
     return GaussianLimit(releases, squared, renyi_excluded(events))
 
 
-#: Name -> accountant, cheap ones first.
+#: Accountants by name; those that are fast come first.
 ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff | None]] = {
     "exact Gaussian": exact_gaussian,
     "Gaussian limit": gaussian_limit,
@@ -172,7 +179,7 @@ ACCOUNTANTS: dict[str, Callable[[EventSet], TradeOff | None]] = {
 
 
 def never_best(events: EventSet) -> set[str]:
-    """Accountants that another one, valid here, is never above: not worth their time."""
+    """Return accountants that can be omitted: another one, valid for these events, is never larger."""
     costs = [costs_of(event) for event in events.counts]
     if not all(one.gaussian for one in costs):
         return set()
@@ -181,13 +188,13 @@ def never_best(events: EventSet) -> set[str]:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """Trade-off curve of everything that happened.
+    """Trade-off curve of a set of events.
 
     Parameters
     ----------
     events : EventSet
     reference_delta : float
-        Where `accountant` and `by_accountant` are evaluated.
+        Delta at which `accountant` and `by_accountant` are evaluated.
 
     Notes
     -----
@@ -200,11 +207,11 @@ class Guarantee:
 
     @property
     def is_private(self) -> bool:
-        """False once something non-private happened."""
+        """Whether every event has a guarantee."""
         return all(costs_of(event).private for event in self.events.counts)
 
     def epsilon(self, delta: float) -> float:
-        """Smallest epsilon that a valid accountant proves at `delta`; inf if none does.
+        """Return the smallest epsilon that a valid accountant proves at `delta`; inf if none does.
 
         Parameters
         ----------
@@ -220,7 +227,7 @@ class Guarantee:
         return _smallest(self.events, "epsilon", float(delta))[0]
 
     def delta(self, epsilon: float) -> float:
-        """Smallest delta that a valid accountant proves at `epsilon`; 1 if none does.
+        """Return the smallest delta that a valid accountant proves at `epsilon`; 1 if none does.
 
         Raises
         ------
@@ -233,11 +240,11 @@ class Guarantee:
 
     @property
     def accountant(self) -> str:
-        """Accountant with the smallest epsilon at the reference delta."""
+        """Name of the accountant with the smallest epsilon at the reference delta."""
         return _smallest(self.events, "epsilon", self.reference_delta)[1]
 
     def by_accountant(self, delta: float | None = None) -> dict[str, float]:
-        """Epsilon at a delta of every accountant that has one, smallest first: all of them upper bounds.
+        """Return epsilon at a delta by each accountant that has a bound, smallest first: all upper bounds.
 
         Parameters
         ----------
@@ -263,9 +270,9 @@ def _trade_off(name: str, events: EventSet) -> TradeOff | None:
     return ACCOUNTANTS[name](events)
 
 
-@lru_cache(maxsize=256)  # a plan is asked for what its search has found
+@lru_cache(maxsize=256)  # a plan needs again what its search has computed
 def _smallest(events: EventSet, quantity: str, at: float) -> tuple[float, str]:
-    """Smallest epsilon at a delta, or delta at an epsilon, and which accountant proves it."""
+    """Return the smallest epsilon at a delta, or delta at an epsilon, and the accountant that proves it."""
     best, name = math.inf if quantity == "epsilon" else 1.0, "none"
     if not all(costs_of(event).private for event in events.counts):
         return best, name
@@ -282,17 +289,17 @@ def _smallest(events: EventSet, quantity: str, at: float) -> tuple[float, str]:
 def compose(
     events: Events, neighboring_relation: str | None = None, *, reference_delta: float = 1e-6
 ) -> Guarantee:
-    """Guarantee of events on one data set.
+    """Compose events on one data set.
 
     Parameters
     ----------
     events : DpEvent, EventSet, list, tuple or mapping
-        As in `EventSet`: events, pairs (event, count), or a mapping of event to count. In any order: the
-        composition may be adaptive.
+        As in `EventSet`: events, pairs (event, count), or a mapping of event to count. Their order does not
+        matter: the composition may be adaptive.
     neighboring_relation : {"substitute", "add_remove"}, optional
-        Needed unless `events` are `EventSet` objects, which carry it.
+        Needed unless `events` are `EventSet` objects, which have it.
     reference_delta : float
-        Where `Guarantee.accountant` and `Guarantee.by_accountant` are evaluated.
+        Delta at which `Guarantee.accountant` and `Guarantee.by_accountant` are evaluated.
 
     Returns
     -------
@@ -301,12 +308,13 @@ def compose(
     Raises
     ------
     ValueError
-        Unknown or invalid event; different neighbouring relations mixed; `reference_delta` outside (0, 1).
+        An event is unknown or invalid, different neighbouring relations are mixed, or `reference_delta` is
+        outside (0, 1).
 
     Notes
     -----
-    **Privacy.** Parameters of each event are fixed before the run or by public information, and what happens
-    next may depend on everything released before: ordinary adaptive composition (docs/accounting,
+    **Privacy.** Parameters of each event are fixed before the run or by public information. Each release may
+    otherwise depend on everything released before: ordinary adaptive composition (docs/accounting,
     "Composition").
     """
     check_delta(reference_delta)

@@ -1,4 +1,4 @@
-"""What one event costs, by each way of accounting: the registry that all accountants loop over."""
+"""Cost of a single event by each method of accounting: the registry that all accountants read."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,38 +19,39 @@ from pymc_dp.privacy.accounting.poisson_mixture import (
 from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
 from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 
-#: From an event, a Renyi order and a neighbouring relation to a divergence.
+#: A function of an event, a Renyi order and a neighbouring relation, that returns a divergence.
 Renyi = Callable[[base.DpEvent, float, str], float]
-#: Something of an event.
+#: A function of an event.
 type _Of[T] = Callable[[base.DpEvent], T]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """What is known of one event's cost; what is left out has no bound of that kind.
+    """Upper bounds on the cost of one class of events; those that are not given are unknown.
 
-    Each is an upper bound for the same release, for both orders of two neighbouring data sets.
+    Each bounds the cost of the same release, for both orders of two neighbouring data sets.
 
     Attributes
     ----------
     check : callable
-        Raises ValueError unless the event's fields are in range, where its class does not.
+        Raises ValueError unless the event's fields are in range, for classes that do not check them.
     relations : tuple of str
-        Neighbouring relations that the event is defined for.
+        Neighbouring relations for which the event is defined.
     private : bool
         False if nothing bounds its cost.
     renyi : callable
-        Renyi divergence of what is released: of a decision alone, not of the noisy value behind it.
+        Renyi divergence of what is released: for a decision, of the decision alone, not of the noisy value
+        that it is computed from.
     decision : bool
         Whether what is released is an accept decision.
     excluded : callable
-        Probability outside which the Renyi bounds hold.
+        Probability of rare events outside of which the Renyi bounds hold.
     gaussian : bool
-        Whether it is a full-batch Gaussian, or made from one, of the event's `noise_multiplier`.
+        Whether it is a full-batch Gaussian release with the event's `noise_multiplier`, or a function of one.
     probit_shift : callable
-        Most that one record moves the probit of a decision, under a relation: its mu; inf if unknown.
+        The most by which one record moves the probit of a decision, under a relation: its mu; inf if unknown.
     loss : callable
-        What has a loss distribution that bounds the event's, under a relation; None where there is none.
+        A mechanism whose loss distribution bounds that of the event, under a relation; None if there is none.
     """
 
     check: _Of[None] = lambda event: None
@@ -84,7 +85,7 @@ def _mixture(event: base.DpEvent, relation: str) -> Lossy | None:
 
 
 def _numbers(*names: str) -> _Of[None]:
-    """Check fields of an event of `dp_accounting`, whose classes take any number."""
+    """Return a check of fields of an event of `dp_accounting`, whose classes accept any number."""
 
     def check(event: base.DpEvent) -> None:
         for name in names:
@@ -136,7 +137,7 @@ def _batch_penalty_rdp(event: base.DpEvent, order: float, relation: str) -> floa
     return min(subset_penalty_rdp(*size, order), rdp.subsampled_gaussian_rdp(*size, order))
 
 
-#: Every event that can be charged for; another one is refused when an `EventSet` is made of it.
+#: All events that can be charged for. Others are refused when an `EventSet` is made of them.
 COSTS: dict[type[base.DpEvent], Costs] = {
     base.NonPrivateDpEvent: Costs(private=False),
     base.GaussianDpEvent: Costs(
@@ -215,17 +216,17 @@ COSTS: dict[type[base.DpEvent], Costs] = {
 
 
 def costs_of(event: base.DpEvent) -> Costs:
-    """Costs of an event of an `EventSet`."""
+    """Return the costs of an event of an `EventSet`."""
     return COSTS[type(event)]
 
 
 def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str) -> float:
-    """Renyi divergence bound of one event at one order; inf where there is none.
+    """Return the bound on the Renyi divergence of one event at one order; inf where there is none.
 
     Parameters
     ----------
     event : DpEvent
-        Of an `EventSet`; decisions are charged for the bit.
+        Event of an `EventSet`; decisions are charged for the bit.
     order : float
         > 1.
     neighboring_relation : {"substitute", "add_remove"}
@@ -238,13 +239,13 @@ def event_rdp(event: base.DpEvent, order: float, neighboring_relation: str) -> f
 
 
 def mu_squared(event: base.DpEvent) -> float:
-    """Of the full-batch Gaussian that an event is, or is made from, ``1 / nm^2``; inf where there is none."""
+    """Return ``1 / nm^2`` of the full-batch Gaussian that an event is, or is a function of; inf if none."""
     noise = event.noise_multiplier if costs_of(event).gaussian else 0.0
     return 1 / noise**2 if noise > 0 else math.inf
 
 
 def total_curve(counts: Mapping[base.DpEvent, int], relation: str) -> rdp.Curve:
-    """Sum of the events' curves at an order (adaptive composition; Mironov 2017, Proposition 1).
+    """Return the sum of the events' Renyi curves (adaptive composition; Mironov 2017, Proposition 1).
 
     The order is fixed by the search before the sum is used, and the parameters of the events are fixed in
     advance.

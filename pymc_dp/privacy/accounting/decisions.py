@@ -1,9 +1,9 @@
-"""Renyi divergence of accept decisions: what one bit costs, instead of the noisy log-ratio behind it.
+"""Renyi divergence of accept decisions: the cost of one bit, not of the noisy log-ratio behind it.
 
 An accept decision is ``V <= u`` for a noisy threshold V and a point u that moves by at most a known shift
 between neighbouring data sets. The functions here bound ``sup_u D_alpha`` between the two bits, in both
-directions. The bounds are proved in docs/proofs/decision_accounting: closed form for bounded-range
-decisions, branch and bound with tangents for the two penalty decisions.
+directions. The bounds are proved in docs/proofs/decision_accounting: a closed form for bounded-range
+decisions, and branch and bound with tangents for the two penalty decisions.
 """
 
 import math
@@ -21,11 +21,12 @@ from pymc_dp.privacy.accounting.thresholds import (
     pairs,
 )
 
-#: More than the rounding error of the divergences at a point (docs/proofs/decision_accounting, "Rounding").
+#: Relative margin for the rounding error of the divergences at a point (docs/proofs/decision_accounting,
+#: "Rounding").
 ROUNDING = 1e-8
-#: First cells of a search for a supremum.
+#: Number of cells with which a search for a supremum starts.
 CELLS = 64
-#: Orders times ranges beyond which exponentials are not in floating point's range.
+#: Largest product of order and range for which exponentials are computed: larger ones might overflow.
 LARGEST_EXPONENT = 600.0
 
 
@@ -33,12 +34,12 @@ LARGEST_EXPONENT = 600.0
 
 
 def bounded_range_rdp(eta: float, order: float) -> float:
-    """Renyi divergence bound of an eta-bounded-range decision (exact for Barker's test).
+    """Bound the Renyi divergence of an eta-bounded-range decision (exact for Barker's test).
 
     Parameters
     ----------
     eta : float
-        The log-odds of the decision move by at most this much, >= 0 (nats).
+        The most by which one record moves the log-odds of the decision, in nats, >= 0.
     order : float
         > 1.
 
@@ -50,9 +51,9 @@ def bounded_range_rdp(eta: float, order: float) -> float:
     Notes
     -----
     **Privacy.** Likelihood ratios of an eta-bounded-range mechanism lie in an interval
-    ``[e^(x - eta), e^x]``; the worst mechanism puts all mass on its ends, and the worst x is a root in
-    closed form (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition
-    1). Never more than ``alpha eta^2 / 8``, or eta.
+    ``[e^(x - eta), e^x]``. The worst mechanism has all mass on its ends, and the worst x has a closed form
+    (Dong, Durfee & Rogers 2020 for the mechanism; docs/proofs/decision_accounting, Proposition 1). The bound
+    is never more than ``alpha eta^2 / 8``, or eta.
     """
     coarse = min(eta, order * eta * eta / 8 * (1 + ROUNDING))
     if eta == 0 or order * eta > LARGEST_EXPONENT:
@@ -63,7 +64,7 @@ def bounded_range_rdp(eta: float, order: float) -> float:
 
 
 def range_peak(eta: np.ndarray, order: float) -> np.ndarray:
-    """Probability at which `range_excess` is largest (docs/proofs/decision_accounting, Proposition 1)."""
+    """Return the probability at which `range_excess` is largest (decision_accounting, Proposition 1)."""
     log_a = np.log(-np.expm1(-order * eta))
     log_b = -eta + np.log(-np.expm1(-(order - 1) * eta))
     log_ratio = np.clip(math.log1p(-1 / order) + log_a - log_b, 0.0, eta)
@@ -71,7 +72,7 @@ def range_peak(eta: np.ndarray, order: float) -> np.ndarray:
 
 
 def range_excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
-    """``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
+    """Return ``sum_b q_b (r_b^order - 1 - order (r_b - 1))`` for odds of q multiplied by ``exp(eta)``."""
     log_reject = -np.log1p(q * np.expm1(eta))
     with np.errstate(over="ignore"):
         return q * convex_excess(eta + log_reject, order) + (1 - q) * convex_excess(log_reject, order)
@@ -82,22 +83,22 @@ def range_excess(q: np.ndarray, eta: np.ndarray, order: float) -> np.ndarray:
 
 @lru_cache(maxsize=20_000)
 def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.inf) -> float:
-    """Certified Renyi divergence bound of one penalty accept decision.
+    """Bound the Renyi divergence of one penalty accept decision, by a certified search.
 
     Parameters
     ----------
     noise_multiplier : float
         Standard deviation of the noise of the log-ratio over its sensitivity, > 0.
     order : float
-        Of Renyi, > 1.
+        Renyi order, > 1.
     noise_std : float
-        Standard deviation s of the noise of the (tempered) log-ratio, in nats, when it is known before the
-        run and the same in every iteration (fixed-radius proposals); inf bounds every s.
+        Standard deviation s of the noise of the (tempered) log-ratio, in nats, if it is known before the
+        run and the same in every iteration (fixed-radius proposals); inf for a bound that holds for every s.
 
     Returns
     -------
     float
-        Upper bound, within 2e-4 relative, of the supremum over the log-ratio of the divergence, both
+        Upper bound, within 2e-4 relative, of the supremum of the divergence over the log-ratio, in both
         directions.
 
     Notes
@@ -108,26 +109,26 @@ def penalty_rdp(noise_multiplier: float, order: float, noise_std: float = math.i
     docs/proofs/decision_accounting, Theorems 2 and 3.
     """
     gaussian = order / (2 * noise_multiplier**2)
-    # Beyond these the gain over the Gaussian is small, or of no use, and the search long.
+    # Beyond these limits the gain over the Gaussian release is small or useless, and the search takes long.
     if order < 1.02 or order / noise_multiplier > 8 or gaussian > 30 or noise_multiplier > 1e8:
         return gaussian
     if noise_std > 30:  # the bound for every scale is nearly as good
         return min(threshold_rdp(GaussianThreshold(), 1.0, 1 / noise_multiplier, order), gaussian)
-    # The divergence grows with the scale (Proposition 9): a smaller one may be rounded up.
+    # The divergence does not fall with the scale (Proposition 9), so that small scales may be rounded up.
     noise_std = max(noise_std, 1e-3)
     found = threshold_rdp(PenaltyThreshold(noise_std), 1.0, noise_std / noise_multiplier, order)
     return min(found, gaussian)
 
 
 def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) -> float:
-    """Renyi divergence bound of a bit ``V <= u`` whose u moves by at most a shift in a share of all batches.
+    """Bound the Renyi divergence of a bit ``V <= u`` whose u moves by at most a shift, in a share of batches.
 
     Parameters
     ----------
     threshold : Threshold
-        V.
+        Distribution of V.
     q : float
-        That share, in (0, 1].
+        Share of the batches in which u moves, in (0, 1].
     shift : float
         > 0.
     alpha : float
@@ -136,7 +137,7 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
     Returns
     -------
     float
-        Upper bound over all u, both directions; inf where the search does not reach.
+        Upper bound over all u, in both directions; inf where the search finds none.
     """
 
     def bounds(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -145,7 +146,7 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
     spread = max(threshold.scale, threshold.std)
     points = threshold.centre + np.linspace(-4 * spread - shift, 4 * spread, CELLS + 1)
     best = float(np.max(bounds(points, points)))
-    # With little noise one tail is longer by far than the noise.
+    # With little noise, one tail of V is much longer than the standard deviation of the noise.
     reach = 4 * spread * 1.3 ** np.arange(60)
     below = q * _below(threshold, threshold.centre - shift - reach, shift, alpha) <= best
     above = q * _above(threshold, threshold.centre + reach, shift, alpha) <= best
@@ -153,7 +154,7 @@ def threshold_rdp(threshold: Threshold, q: float, shift: float, alpha: float) ->
         return math.inf
     low, high = threshold.centre - shift - reach[np.argmax(below)], threshold.centre + reach[np.argmax(above)]
     rarest = threshold.log_probabilities(np.array([low, high + shift]))
-    if min(rarest[0][0], rarest[1][1]) < -690:  # their exponentials are not in floating point's range
+    if min(rarest[0][0], rarest[1][1]) < -690:  # their exponentials would underflow
         return math.inf
     largest = supremum(bounds, np.linspace(low, high, CELLS + 1))
     return math.log1p(max(largest, best)) / (alpha - 1)
@@ -163,34 +164,35 @@ def supremum(
     bounds: Callable[[np.ndarray, np.ndarray], np.ndarray],
     edges: np.ndarray,
 ) -> float:
-    """Upper bound of a function: cells are cut until their bounds are about the largest value found.
+    """Bound a function from above: cells are cut until their bounds are close to the largest value found.
 
     Parameters
     ----------
     bounds : callable
-        Of an excess on cells, given both ends of each; its values where these are one point.
+        Upper bounds of an excess on cells, as a function of both ends of each cell. Where the ends are the
+        same point, its value there.
     edges : ndarray
-        Of the first cells; infinite ones are never cut.
+        Edges of the first cells. Cells with an infinite edge are never cut.
 
     Returns
     -------
     float
-        inf when the search is not conclusive.
+        inf if the search is not conclusive.
     """
     left, right = edges[:-1], edges[1:]
     best = settled = 0.0
-    # Relative distance between the certified bound and the largest value found.
+    # Largest relative difference between the certified bound and the largest value found.
     tolerance = 1e-4
     while left.size:
         best = max(best, float(np.max(bounds(left, left))))
         found = bounds(left, right)
-        # An error of log F - not of F - 1 - is what counts once F is large.
+        # Once F is large, the error of log F matters, and not that of F - 1.
         done = found <= best * (1 + tolerance * max(1.0, math.log1p(best)))
         settled = max(settled, float(np.max(found[done], initial=0.0)))
         left, right = left[~done], right[~done]
         if left.size > 200_000 or np.any(np.isinf(right - left)):
             return math.inf
-        cuts = np.linspace(left, right, 6)  # each is cut into five
+        cuts = np.linspace(left, right, 6)  # each cell is cut into five
         left, right = cuts[:-1].ravel(), cuts[1:].ravel()
     return settled * (1 + ROUNDING)
 
@@ -198,10 +200,10 @@ def supremum(
 def _excess_on_cells(
     threshold: Threshold, q: float, left: np.ndarray, right: np.ndarray, shift: float, alpha: float
 ) -> np.ndarray:
-    """Largest ``exp((alpha - 1) D) - 1`` for u in [left, right], both directions: at three corners.
+    """Bound ``exp((alpha - 1) D) - 1`` for u in [left, right], in both directions, by three corners.
 
-    The larger of the two probabilities of one bit is a concave function of the smaller one, since the density
-    is log-concave (Lemma 5). Of the two bits the rarer one is taken.
+    The larger of the two probabilities of a bit is a concave function of the smaller one, since the density
+    is log-concave (Lemma 5). The less probable of the two bits is used.
     """
     rare, common = threshold.log_probabilities(left)[0], threshold.log_probabilities(right + shift)[1]
     rejecting = rare > common
@@ -212,7 +214,7 @@ def _excess_on_cells(
 
 
 def largest_excess(curves: Sequence[tuple[np.ndarray, ...]], alpha: float) -> np.ndarray:
-    """Largest excess on cells of concave curves, each given at both ends as for `corners.around`."""
+    """Bound the excess on cells of concave curves, each given at both ends as for `thresholds.around`."""
     corners = [(lower, gap) for curve in curves for lower, gap in zip(*curve[:2], strict=True)]
     if any(np.any(curve[0][0] != curve[0][1]) for curve in curves):  # cells, not points
         corners += [around(*curve) for curve in curves]
@@ -221,17 +223,17 @@ def largest_excess(curves: Sequence[tuple[np.ndarray, ...]], alpha: float) -> np
 
 
 def excess(low: np.ndarray, gap: np.ndarray, alpha: float) -> np.ndarray:
-    """``exp((alpha - 1) D) - 1`` of pairs of probabilities, the larger one of both orders of the data sets.
+    """Return ``exp((alpha - 1) D) - 1`` of pairs of probabilities: the larger one of both directions.
 
     Parameters
     ----------
     low, gap : ndarray
-        The smaller probability of one outcome of a decision, and how much larger the other one is.
+        The smaller of the two probabilities of one outcome of a decision, and the larger one minus it.
     alpha : float
         Order.
     """
     high = low + gap
-    with np.errstate(divide="ignore", invalid="ignore"):  # log ratios of it, and of the other outcome
+    with np.errstate(divide="ignore", invalid="ignore"):  # log-ratios of this outcome, and of the other one
         up, down = np.log1p(gap / low), np.log1p(-gap / (1 - low))
     with np.errstate(over="ignore", invalid="ignore"):
         one, other, back, rest = convex_excess(np.array([up, down, -up, -down]), alpha)
@@ -240,13 +242,13 @@ def excess(low: np.ndarray, gap: np.ndarray, alpha: float) -> np.ndarray:
 
 
 def convex_excess(log_ratio: np.ndarray, alpha: float) -> np.ndarray:
-    """``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
+    """Return ``r^alpha - 1 - alpha (r - 1)`` at r = exp(log_ratio)."""
     power, plain = _exp_minus_two_terms(np.array([alpha * log_ratio, log_ratio]))
     return power - alpha * plain
 
 
 def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
-    """``e^x - 1 - x``."""
+    """Return ``e^x - 1 - x``."""
     small = np.abs(x) < 0.1
     if not small.any():
         return np.expm1(x) - x
@@ -259,8 +261,8 @@ def _exp_minus_two_terms(x: np.ndarray) -> np.ndarray:
 
 
 def _below(threshold: Threshold, low: np.ndarray, shift: float, alpha: float) -> np.ndarray:
-    """Upper bounds of the excess below `low`, both directions (Lemma 6)."""
-    if math.isinf(threshold.steepest):  # a symmetric threshold
+    """Return upper bounds of the excess below `low`, in both directions (Lemma 6)."""
+    if math.isinf(threshold.steepest):  # the normal threshold, which is symmetric
         return _above(threshold, -low - shift, shift, alpha)
     with np.errstate(over="ignore"):
         rejected = np.expm1(-alpha * threshold.log_probabilities(low + shift)[1])
@@ -269,7 +271,7 @@ def _below(threshold: Threshold, low: np.ndarray, shift: float, alpha: float) ->
 
 
 def _above(threshold: Threshold, high: np.ndarray, shift: float, alpha: float) -> np.ndarray:
-    """Upper bounds of the excess above `high`, both directions (Lemma 6)."""
+    """Return upper bounds of the excess above `high`, in both directions (Lemma 6)."""
     log_accepted, log_rejected = threshold.log_probabilities(high)
     _, log_shifted = threshold.log_probabilities(high + shift)
     with np.errstate(over="ignore", invalid="ignore"):

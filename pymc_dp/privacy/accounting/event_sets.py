@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 def _registry() -> tuple[type[base.DpEvent], ...]:
-    """What JSON may name."""
+    """Return the event classes that JSON may name."""
     return (*COSTS, base.NoOpDpEvent, base.SelfComposedDpEvent, base.ComposedDpEvent)
 
 
@@ -32,7 +32,8 @@ def check_event(event: base.DpEvent, neighboring_relation: str) -> None:
     Raises
     ------
     ValueError
-        What is wrong with it. (`dp_accounting` events accept any number: they are checked here.)
+        The event has no price, a field out of range, or another relation. (Classes of `dp_accounting` accept
+        any number, so their fields are checked here.)
     """
     costs, name = COSTS.get(type(event)), type(event).__name__
     if costs is None:
@@ -51,14 +52,15 @@ class EventSet:
     ----------
     events : DpEvent, EventSet, list, tuple or mapping
         One event or set of events; a list or tuple of them, or of pairs (event, count); or a mapping of event
-        to count. Nothing else: a `set` holds equal events once, and an iterator is empty the second time.
+        to count. Other types are refused: a `set` holds equal events once, and an iterator is empty the
+        second time.
     neighboring_relation : {"substitute", "add_remove"}, optional
         Needed unless `events` holds an `EventSet`.
 
     Attributes
     ----------
     counts : mapping of DpEvent to int
-        Number of times each distinct leaf event happened.
+        Number of occurrences of each distinct event, with compositions expanded.
     neighboring_relation : str
 
     Raises
@@ -90,7 +92,7 @@ class EventSet:
             for event, count in item.counts.items() if isinstance(item, EventSet) else [(item, 1)]:
                 check_count("the count of an event", count, least=0)
                 _flatten(event, int(times) * int(count), relation, counts)
-        # Counts are multiplied by costs as floats: up to here they are exact.
+        # Counts are multiplied by costs as floats, which are exact up to 2**53.
         if sum(counts.values()) > 2**53:
             raise ValueError("more than 2**53 events: no accountant here can charge for so many.")
         object.__setattr__(self, "counts", dict(counts))
@@ -98,7 +100,7 @@ class EventSet:
 
     @classmethod
     def unlimited(cls, neighboring_relation: str) -> "EventSet":
-        """What has no guarantee."""
+        """Return the events of a release without any guarantee."""
         return cls(base.NonPrivateDpEvent(), neighboring_relation)
 
     def __hash__(self) -> int:
@@ -108,11 +110,11 @@ class EventSet:
         return EventSet([self, other])
 
     def repeated(self, times: int) -> "EventSet":
-        """The same events, `times` times over."""
+        """Return the same events, each count multiplied by `times`."""
         return EventSet([(self, times)])
 
     def to_json(self) -> str:
-        """JSON text that `from_json` reads."""
+        """Return JSON text that `from_json` reads."""
         rows = self.counts.items()
         events = [{"count": count, "event": encode(event, _registry())} for event, count in rows]
         return json.dumps(
@@ -122,12 +124,13 @@ class EventSet:
 
     @classmethod
     def from_json(cls, text: str) -> "EventSet":
-        """Read what `to_json` wrote.
+        """Read JSON text from `to_json`.
 
         Raises
         ------
         ValueError
-            Unknown class or field, missing field, value out of range, other format. Nothing is ever imported.
+            A class or field is unknown, a field is missing, a value is out of range, or the format is another
+            one. Nothing is ever imported.
         """
         try:
             content = json.loads(text)
@@ -142,7 +145,7 @@ class EventSet:
         return cls(events, relation)
 
 
-#: What can be composed: see `EventSet`.
+#: Types of events that can be composed; see `EventSet`.
 type Events = (
     base.DpEvent
     | EventSet
@@ -152,7 +155,7 @@ type Events = (
 
 
 def _counted(events: Events) -> list[tuple[base.DpEvent | EventSet, int]]:
-    """Pairs of an event, or a set of events, and how often; not checked yet."""
+    """Return pairs of an event, or a set of events, and its count; not checked yet."""
     if isinstance(events, base.DpEvent | EventSet):
         return [(events, 1)]
     if isinstance(events, Mapping):
@@ -187,7 +190,7 @@ def _flatten(event: base.DpEvent, times: int, relation: str, counts: Counter[bas
 
 
 def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
-    """The same event; equal ones share what was computed for one of them."""
+    """Return the same event with Python's numbers: equal events then share cached results."""
     values = {name: getattr(event, name) for name in names_of(type(event))}
     made = {
         name: _in_plain_numbers(value) if isinstance(value, base.DpEvent) else plain(value)
@@ -197,24 +200,24 @@ def _in_plain_numbers(event: base.DpEvent) -> base.DpEvent:
 
 
 def plain(value: object) -> object:
-    """Python's own number for one of NumPy's, whose products may overflow; anything else as it is."""
+    """Convert NumPy's numbers, whose products may overflow, to Python's; return anything else as it is."""
     return value.item() if isinstance(value, np.integer | np.float64) else value
 
 
 def names_of(cls: type) -> tuple[str, ...]:
-    """Fields of a class of attrs or of dataclasses, in order; none of another."""
+    """Return the names of the fields of an attrs class or dataclass, in order; none for other classes."""
     if attr.has(cls):
         return tuple(one.name for one in attr.fields(cls))
     return tuple(one.name for one in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else ()
 
 
 def encode(one: object, classes: Collection[type]) -> object:
-    """An object of one of some classes, and what it is made of, as JSON-able values; NaN as None.
+    """Encode an object of one of `classes`, and the objects in its fields, as values for JSON; NaN as None.
 
     Raises
     ------
     TypeError
-        What `decode` would not read: a result of it would be paid for, and lost.
+        `decode` could not read the object again, so that a result would be paid for, and lost.
     """
     cls = type(one)
     if cls in classes:
@@ -225,12 +228,12 @@ def encode(one: object, classes: Collection[type]) -> object:
 
 
 def decode(values: object, classes: Collection[type]) -> Any:
-    """What `encode` was given.
+    """Decode the output of `encode`.
 
     Raises
     ------
     ValueError
-        Another class, or a field too many or too few. Nothing is ever imported.
+        The class is not listed, or there are too many or too few fields. Nothing is ever imported.
     """
     if not isinstance(values, dict):
         return tuple(values) if isinstance(values, list) else values

@@ -1,15 +1,15 @@
-"""What happened: one class a mechanism, with its numbers checked. `costs.py` says what each costs.
+"""Events: descriptions of releases, one class for each kind, with checked numbers; costs are in `costs.py`.
 
 `dp_accounting` events are used where one is exact: `GaussianDpEvent` (sums of clipped ratios or gradients),
 `PoissonSampledDpEvent` and `SampledWithoutReplacementDpEvent` of a Gaussian (DPSGHMC; the subsampled
 penalty), `ZCDpEvent` (discrete Gaussian noise), `ComposedDpEvent`, `SelfComposedDpEvent`, `NoOpDpEvent`,
 `NonPrivateDpEvent`. The classes here are for the rest.
 
-Policy: the meaning of a class and of its fields never changes; a different mechanism is a new class, and a
+Policy: the meaning of a class and of its fields never changes; a different mechanism gets a new class, and a
 new line of `costs.COSTS`.
 
-One convention for all: a noise multiplier is the noise standard deviation over the sensitivity *under the
-neighbouring relation of the set*: 2 * clip_bound under "substitute", clip_bound under "add_remove".
+Convention: a noise multiplier is the noise standard deviation over the sensitivity *under the neighbouring
+relation of the set*: 2 * clip_bound under "substitute", clip_bound under "add_remove".
 """
 
 import attr
@@ -33,7 +33,7 @@ def _count(instance: object, attribute: "attr.Attribute[int]", value: int) -> No
 
 
 def check_number(name: str, value: object) -> None:
-    """Raise ValueError unless it is 0 or an ordinary positive number."""
+    """Raise ValueError unless `value` is 0 or a number from 1e-100 to 1e100."""
     if not (is_number(value) and (value == 0 or SMALLEST_BOUND <= value <= LARGEST_BOUND)):
         raise ValueError(
             f"{name} must be 0 or a finite number from 1e-100 to 1e100, in double precision, got {value!r}: "
@@ -48,12 +48,12 @@ class BoundedRangeDecisionDpEvent(base.DpEvent):
     Parameters
     ----------
     eta : float
-        In nats, >= 0. Barker's test on the full batch: tempering times sensitivity.
+        In nats, >= 0. For Barker's test on the full batch: tempering times sensitivity.
 
     Notes
     -----
-    **Privacy.** Released: the decision. eta-DP, eta^2 / 8-zCDP; docs/proofs/decision_accounting, Proposition
-    1.
+    **Privacy.** Released: the decision. It is eta-DP, and eta^2 / 8-zCDP (docs/proofs/decision_accounting,
+    Proposition 1).
     """
 
     eta: float = attr.ib(validator=_non_negative)
@@ -71,8 +71,8 @@ class PenaltyDecisionDpEvent(base.DpEvent):
     Notes
     -----
     **Privacy.** Released: the decision and the uniform of the test; the noise scale may be any public number.
-    The same holds of whether that sum is above any threshold that no record has a part in.
-    docs/proofs/decision_accounting, Theorem 2.
+    The same holds for the decision whether the noisy sum is above any threshold that does not depend on a
+    record. docs/proofs/decision_accounting, Theorem 2.
     """
 
     noise_multiplier: float = attr.ib(validator=_positive)
@@ -80,7 +80,7 @@ class PenaltyDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class FixedScalePenaltyDecisionDpEvent(base.DpEvent):
-    """A penalty accept decision with a noise scale fixed before the run (fixed-radius proposals).
+    """A penalty accept decision with a noise scale that is fixed before the run (fixed-radius proposals).
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class FixedScalePenaltyDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonMixtureDpEvent(base.DpEvent):
-    """A DP-Fast-MH log-ratio with Gaussian noise: a record enters a Poisson number of times.
+    """A DP-Fast-MH log-ratio with Gaussian noise, which a record enters a Poisson number of times.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class PoissonMixtureDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class PoissonBarkerDecisionDpEvent(base.DpEvent):
-    """A Barker decision on a TunaMH batch (fast MH): a record enters the log-ratio a Poisson number of times.
+    """A Barker decision on a TunaMH batch (fast MH); a record enters its log-ratio a Poisson number of times.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class PoissonBarkerDecisionDpEvent(base.DpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class _OnBatchDpEvent(base.DpEvent):
-    """What is released of a batch that is drawn without replacement."""
+    """Base class of events on a batch that is drawn without replacement."""
 
     batch_size: int = attr.ib(validator=_count)
     dataset_size: int = attr.ib(validator=_count)
@@ -172,7 +172,8 @@ class BatchPenaltyDecisionDpEvent(_OnBatchDpEvent):
     batch_size, dataset_size : int
         The batch is drawn without replacement.
     noise_multiplier : float
-        Standard deviation of the noise of the log-ratio over what one record of the batch moves it by, > 0.
+        Standard deviation of the noise of the log-ratio, divided by the most by which one record of the batch
+        moves it, > 0.
 
     Notes
     -----
@@ -184,7 +185,7 @@ class BatchPenaltyDecisionDpEvent(_OnBatchDpEvent):
 
     @property
     def sampling_probability(self) -> float:
-        """Batch size over number of records."""
+        """Batch size divided by the number of records."""
         return self.batch_size / self.dataset_size
 
 
@@ -195,8 +196,9 @@ class BarkerMinibatchDpEvent(_OnBatchDpEvent):
     Parameters
     ----------
     batch_size, dataset_size : int
-        The batch is drawn without replacement; ratios clipped to ``sqrt(batch_size) / (T dataset_size)``;
-        noise variance 2, less at most the variance of the batch's log-ratio with divisor ``batch_size``.
+        The batch is drawn without replacement, and ratios are clipped to ``sqrt(batch_size) / (T
+        dataset_size)``. The noise variance is 2, minus at most the variance of the batch's log-ratio with
+        divisor ``batch_size``.
 
     Notes
     -----
@@ -213,20 +215,20 @@ class BarkerMinibatchDpEvent(_OnBatchDpEvent):
 
 @attr.s(frozen=True, slots=True, auto_attribs=True)
 class ApproximateZCDpEvent(base.DpEvent):
-    """A release that is rho-zCDP outside of events of probability delta: counts that are above a threshold.
+    """A release that is rho-zCDP outside of events of probability delta, such as counts above a threshold.
 
     Parameters
     ----------
     rho : float
-        Of zCDP, >= 0.
+        Parameter of zCDP, >= 0.
     delta : float
         In (0, 1/2).
 
     Notes
     -----
-    **Privacy.** delta-approximate rho-zCDP (Bun & Steinke 2016, Definition 8.1): on each of two neighbouring
-    data sets an event of probability at least 1 - delta, such that the results given these have Renyi
-    divergences of at most ``rho * order``. docs/proofs/prepare, section 3.
+    **Privacy.** delta-approximate rho-zCDP (Bun & Steinke 2016, Definition 8.1): for each of two neighbouring
+    data sets there is an event of probability at least 1 - delta, such that the results given these events
+    have Renyi divergences of at most ``rho * order``. docs/proofs/prepare, section 3.
     """
 
     rho: float = attr.ib(validator=_non_negative)

@@ -2,8 +2,8 @@
 
 A release with noise multiplier ``nm`` is 1/nm-GDP; releases compose exactly: ``mu**2`` is the sum of ``1 /
 nm**2``. The trade-off is ``delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilon) * Phi(-mu/2 - epsilon/mu)``
-(Räisä 2021, Theorems 4.3 and 7, with mu**2 / 2 for their mu; Dong, Roth & Su 2022, Corollary 2.13). Every
-function errs on the safe side.
+(Räisä 2021, Theorems 4.3 and 7, with mu**2 / 2 for their mu; Dong, Roth & Su 2022, Corollary 2.13). Results
+of all functions are rounded to the safe side.
 """
 
 from collections.abc import Callable
@@ -28,23 +28,24 @@ def _log_of_delta(value: ArrayLike) -> np.ndarray:
 
 
 def _log_delta(mu: np.ndarray, epsilon: np.ndarray) -> np.ndarray:
-    """Logarithm of delta for mu > 0 and finite epsilon >= 0, inflated by more than its rounding error."""
+    """Return log delta for mu > 0 and finite epsilon >= 0, increased by more than its rounding error."""
     x = epsilon / mu - 0.5 * mu
     with np.errstate(all="ignore"):
-        # phi(x) = exp(epsilon) phi(x + mu), so delta = phi(x) * (M(x) - M(x + mu)) with the Mills ratio M: no
-        # tiny factors. For x < 0 the terms are of order one and the definition itself is well conditioned.
+        # phi(x) = exp(epsilon) phi(x + mu), so delta = phi(x) * (M(x) - M(x + mu)) with the Mills ratio M,
+        # which avoids tiny factors. For x < 0 the terms are of order one, and the definition itself is well
+        # conditioned.
         high = np.maximum(x, 0)
         tail = np.log(mills(high) - mills(high + mu)) + log_density(x)
         log_a, log_b = log_ndtr(-x), epsilon + log_ndtr(-x - mu)
         body = log_a + np.log(-np.expm1(np.minimum(log_b - log_a, 0.0)))
-    # Relative error of the differences: a few ulp of the larger term over the difference; x * x loses digits
-    # as well.
+    # Relative error of the differences: a few ulp of the larger term over the difference. The error of x * x
+    # is included.
     slack = 16 * float_info.epsilon * (1 + (1 + np.abs(x)) / mu + x * x + epsilon)
     return np.where(x >= 0, tail, body) + slack
 
 
 def log_delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
-    """Logarithm of the smallest delta at `epsilon`, rounded up.
+    """Return the logarithm of the smallest delta at `epsilon`, rounded up.
 
     Parameters
     ----------
@@ -56,7 +57,7 @@ def log_delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
     Returns
     -------
     ndarray
-        At most 0; right to about 1e-9 relative in delta, down to delta = 1e-300 and far below.
+        At most 0; accurate to about 1e-9 relative in delta, down to delta = 1e-300 and far below.
 
     Raises
     ------
@@ -73,12 +74,12 @@ def log_delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
 
 
 def delta(mu: ArrayLike, epsilon: ArrayLike) -> np.ndarray:
-    """Smallest delta at `epsilon`, rounded up; see `log_delta`."""
+    """Return the smallest delta at `epsilon`, rounded up; see `log_delta`."""
     return np.exp(log_delta(mu, epsilon))
 
 
 def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
-    """Smallest epsilon at `delta`, rounded up.
+    """Return the smallest epsilon at `delta`, rounded up.
 
     Parameters
     ----------
@@ -101,14 +102,14 @@ def epsilon(mu: ArrayLike, delta: ArrayLike) -> np.ndarray:
     m, target = np.broadcast_arrays(m, _log_of_delta(delta))
     finite = np.where(np.isfinite(m), m, 1.0)
     low = np.zeros(m.shape)
-    high = 0.5 * finite**2 + finite * np.sqrt(-2 * target)  # zCDP: always enough
+    high = 0.5 * finite**2 + finite * np.sqrt(-2 * target)  # an upper bound, by zCDP
     high = np.where(log_delta(finite, 0.0) <= target, 0.0, high * (1 + 1e-9))
     _, high = _halved(low, high, lambda middle: ~(log_delta(finite, middle) <= target))
     return np.where(np.isinf(m), np.inf, high)
 
 
 def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
-    """Largest mu that is (epsilon, delta)-DP, rounded down.
+    """Return the largest mu that is (epsilon, delta)-DP, rounded down.
 
     Parameters
     ----------
@@ -130,7 +131,8 @@ def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
     e = _checked(epsilon, "epsilon must be positive", lambda x: x > 0)
     e, target = np.broadcast_arrays(e, _log_of_delta(delta))
     finite = np.where(np.isfinite(e), e, 1.0)
-    # delta(0) = 2 Phi(mu/2) - 1 and delta grows with mu: doubling from zCDP's answer brackets the root.
+    # delta(0) = 2 Phi(mu/2) - 1, and delta increases with mu: doubling from the mu that zCDP allows brackets
+    # the root.
     low = np.zeros(e.shape)
     high = np.sqrt(2.0) * (np.sqrt(finite - target) - np.sqrt(-target)) + 1e-12
     while np.any(short := log_delta(high, finite) <= target):
@@ -142,7 +144,7 @@ def mu(epsilon: ArrayLike, delta: ArrayLike) -> np.ndarray:
 def _halved(
     low: np.ndarray, high: np.ndarray, is_low: Callable[[np.ndarray], np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Brackets halved until they are as narrow as rounding allows."""
+    """Halve brackets until they are as narrow as rounding allows."""
     for _ in range(200):
         open_ = high - low > 1e-14 * high  # an entry's result does not depend on the others
         if not np.any(open_):

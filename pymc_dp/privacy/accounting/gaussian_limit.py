@@ -1,7 +1,7 @@
-"""From Renyi curves to a Gaussian and a remainder: what many small releases cost together.
+"""From Renyi curves to a Gaussian and a remainder: the cost of many small releases together.
 
-Many releases that each say little are together nearly one Gaussian release, whatever is chosen along the
-way. `GaussianLimit` gives a mu^2 that can be proved, next to a given remainder, which goes into delta. The
+Many releases of little information each are together nearly one Gaussian release, even if they are chosen
+adaptively. `GaussianLimit` finds a mu^2 that is proved up to a given remainder, which is added to delta. The
 proof is in docs/proofs/gaussian_limit: backward induction over the releases, with Gaussian curves as bounds.
 """
 
@@ -18,14 +18,14 @@ from pymc_dp.rounding import UP
 
 @dataclass(frozen=True)
 class Release:
-    """One kind of release, and how often it happens.
+    """One kind of release, and the number of such releases.
 
     Parameters
     ----------
     divergence : callable
-        Upper bound of the Renyi divergence at an order > 1, both directions; inf where there is none.
+        Upper bound of the Renyi divergence at an order > 1, in both directions; inf where there is none.
     mu_squared : float
-        It is at most as informative as a Gaussian release with this mu^2; inf if nothing is known.
+        mu^2 of a Gaussian release that is at least as informative; inf if none is known.
     count : int
     """
 
@@ -35,11 +35,12 @@ class Release:
 
 
 class _Prices:
-    """The price of one release, as mu^2, when the releases after it are already worth a given mu^2."""
+    """The price of one release, as mu^2, if the releases after it cost a given mu^2."""
 
-    # Renyi orders minus 1, in units of one over the spread of the loss.
+    # Renyi orders minus 1, in units of 1 over the standard deviation of the loss.
     reach = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
-    # Cells of orders: fine where the worst order is, but for the first few releases.
+    # Edges of cells of orders, in the same units: fine where the worst order is, except for the first few
+    # releases.
     cells = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
 
     def __init__(self, release: Release):
@@ -68,7 +69,7 @@ class _Prices:
         self.guess = 2 * float(self.moment[0])
 
     def at(self, behind: np.ndarray, remainder: float) -> np.ndarray:
-        """Upper bounds, for each of several mu^2; inf if there is none."""
+        """Return upper bounds of the price, for several mu^2 of the releases after it; inf if none."""
         result = np.full(behind.shape, self.most)
         if self.useless:
             return result
@@ -85,19 +86,20 @@ class _Prices:
 
 
 class GaussianLimit:
-    """Curve of a Gaussian that costs as much as all releases, and what goes into delta besides.
+    """Curve of a Gaussian that bounds the cost of all releases, up to a remainder that is added to delta.
 
     Parameters
     ----------
     releases : sequence of Release
-        In any order, each chosen after seeing the results of those before.
+        Releases in any order. Each may be chosen after seeing the results of those before.
     gaussians : float
-        Mu^2 of Gaussian releases besides.
+        mu^2 of additional Gaussian releases.
     excluded : float
-        Probability of the events in which a capped multiplicity matters.
+        Probability of rare events outside of which the bounds of `releases` hold (such as capped
+        multiplicities).
     """
 
-    # Share of delta for the remainder, and as much for capped multiplicities.
+    # Share of delta for the remainder. If there are excluded events, they have an equal share.
     remainder = 0.005
 
     def __init__(self, releases: Sequence[Release], gaussians: float = 0.0, excluded: float = 0.0):
@@ -106,7 +108,7 @@ class GaussianLimit:
         self._gaussians, self._excluded = gaussians, excluded
 
     def mu_squared(self, remainder: float) -> float:
-        """Mu^2 of a Gaussian release that costs as much as all releases, up to a remainder.
+        """Compute mu^2 of a Gaussian release that bounds the cost of all releases, up to a remainder.
 
         Parameters
         ----------
@@ -118,23 +120,23 @@ class GaussianLimit:
         float
             Upper bound; inf if nothing can be proved.
         """
-        # What is smoothed away at the start is tried at these multiples of the price of one release.
+        # Values of mu^2 that are tried for the initial smoothing: multiples of the price of one release.
         starts = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
         starts *= max((one.guess for one in self._prices if not one.useless), default=0.0)
         total = starts + sum(_sum(one, starts, remainder / self._total) for one in self._prices)
         return float(np.min(np.where(np.isnan(total), np.inf, total))) + self._gaussians
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         left = (1 - (2 if self._excluded else 1) * self.remainder) * delta
         mu = math.sqrt(self.mu_squared(self.remainder * delta)) * UP
         value = float(gaussian.epsilon(mu, left)) * UP
         return math.inf if lost(self._excluded, value) > self.remainder * delta else value
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         best = 1.0
-        for _ in range(40):  # any remainder gives a bound
+        for _ in range(40):  # every remainder gives a valid bound
             remainder = max(self.remainder * best, 1e-290)
             mu = math.sqrt(self.mu_squared(remainder)) * UP
             value = float(gaussian.delta(mu, epsilon)) + remainder
@@ -145,10 +147,10 @@ class GaussianLimit:
 
 
 def _sum(prices: _Prices, starts: np.ndarray, remainder: float) -> np.ndarray:
-    """Sum of the prices of all releases of a kind, for each start."""
+    """Add up the prices of all releases of a kind, for each start."""
     done, total = 0, np.zeros(starts.shape)
     while done < prices.count:
-        # Releases that share one price, as a share of those before them.
+        # Releases that are charged one price together: 4 per cent of those that were added before them.
         count = min(max(1, int(0.04 * done)), prices.count - done)
         total = total + count * prices.at(starts + total, remainder)
         done += count

@@ -1,10 +1,10 @@
 """Privacy loss distributions of many different subsampled Gaussians, composed once in Fourier space.
 
-Each mechanism's trade-off curve is known exactly (or bounded); it is replaced by the curve through its
-values on a grid of losses with straight lines between (in exp(epsilon)), which lies above it and belongs to
-a discrete pair of distributions (Doroshenko et al. 2022). What is cut off at the ends, wrapped around and
-rounded is added to delta. Of many noise scales only some are put on a grid: the others are charged as the
-next of these that costs more.
+Each mechanism's trade-off curve is known exactly (or bounded). It is replaced by the curve through its values
+on a grid of losses with straight lines (in exp(epsilon)) between them. This curve lies above it, and is that
+of a discrete pair of distributions (Doroshenko et al. 2022). Mass that is cut off at the ends or wrapped
+around, and rounding errors, are added to delta. If there are many noise scales, only some of them are put on
+a grid; each of the others is charged as the next of these that costs more.
 """
 
 import math
@@ -17,16 +17,18 @@ import numpy as np
 from pymc_dp.privacy.accounting.composed_losses import LARGEST_GRID, TAIL, Composed, Mass, compose
 from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, strongest
 
-# Discretization adds at most this share of the variance of the loss; noise scales that are charged alike have
-# losses within this ratio. For a price, and for a first look at a tenth of the time.
-_FINE, _COARSE = (2e-4, 1.002), (5e-3, 1.1)
+# Settings for a price: the largest share of the loss's variance that discretization may add, and the largest
+# ratio of the losses of noise scales that are charged alike.
+_FINE = (2e-4, 1.002)
+# The same settings for a first estimate, which takes a tenth of the time.
+_COARSE = (5e-3, 1.1)
 
-# No grid goes further.
+# Largest loss of a grid, in nats.
 _LARGEST_LOSS = 600.0
-# Below this delta losses are composed anew, with the error small about that delta.
-_SMALL = 1e-6
-# Smaller ones are taken for this.
-_SMALLEST = 1e-100
+# Delta below which losses are composed again, with a numerical error that is small relative to the delta.
+_SMALL_DELTA = 1e-6
+# Smallest delta at which they are composed; smaller ones are replaced by it.
+_SMALLEST_DELTA = 1e-100
 
 
 class LossDistribution:
@@ -36,12 +38,12 @@ class LossDistribution:
     ----------
     mechanisms : mapping of SampledGaussian or PoissonMixture to int
     coarse : bool
-        Fast and a few per cent looser, still an upper bound.
+        Whether to compute faster, with a bound that is a few per cent looser.
 
     Raises
     ------
     OverflowError
-        The losses spread too far for the numerical method.
+        The losses are spread too far for the numerical method.
 
     Notes
     -----
@@ -52,28 +54,28 @@ class LossDistribution:
 
     def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False):
         self._settings = mechanisms, *(_COARSE if coarse else _FINE)
-        self._plain = _composed(*self._settings, None)  # its error is about the same everywhere, some 1e-12
+        self._plain = _composed(*self._settings, None)  # its error is about 1e-12 at every epsilon
 
     def epsilon(self, delta: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         plain = self._epsilon(self._plain, delta)
-        if delta >= _SMALL and math.isfinite(plain):
+        if delta >= _SMALL_DELTA and math.isfinite(plain):
             return plain
         return min(plain, self._epsilon(self._near(delta), delta))
 
     def delta(self, epsilon: float) -> float:
-        """Upper bound."""
+        """Return an upper bound."""
         plain = self._delta(self._plain, epsilon)
-        near = max(plain, _SMALLEST)
-        while plain < _SMALL:  # the error of the first is about as large as this
+        near = max(plain, _SMALLEST_DELTA)
+        while plain < _SMALL_DELTA:  # such a value may be mostly numerical error
             value = self._delta(self._near(near), epsilon)
-            near, before = max(min(value, 1e-3 * near), _SMALLEST), near
-            if value > 1e-3 * before or near == _SMALLEST:
+            near, before = max(min(value, 1e-3 * near), _SMALLEST_DELTA), near
+            if value > 1e-3 * before or near == _SMALLEST_DELTA:
                 return min(plain, value)
         return plain
 
     def _near(self, delta: float) -> list[Composed]:
-        """With the error small about one delta."""
+        """Compose the losses with a numerical error that is small relative to one delta."""
         try:
             return _composed(*self._settings, delta)
         except OverflowError:
@@ -87,7 +89,7 @@ class LossDistribution:
 
 
 class Replacement(LossDistribution):
-    """One record removed, then another added: `mechanisms` is half of a replacement.
+    """Curve of a replacement, as a removal and then an addition; `mechanisms` are half of a replacement.
 
     Notes
     -----
@@ -95,7 +97,7 @@ class Replacement(LossDistribution):
     exp(e1) addition(e2)`` for all e1, e2 (docs/proofs/decision_accounting, "Replacing a record").
     """
 
-    # Of epsilon or delta, for the removal: any share gives a bound.
+    # Shares of epsilon or delta that are tried for the removal; every share gives a valid bound.
     shares: ClassVar[list[float]] = np.linspace(0.05, 0.95, 19).tolist()
 
     def _epsilon(self, losses: list[Composed], delta: float) -> float:
@@ -119,7 +121,7 @@ class Replacement(LossDistribution):
 def _composed(
     counts: Mapping[Lossy, int], variance_share: float, ratio: float, delta: float | None
 ) -> list[Composed]:
-    """Composition in each order of the data sets."""
+    """Compose losses, in each order of the data sets."""
     if not counts:
         return []
     if max(one.mu for one in counts) > 20:
@@ -135,14 +137,14 @@ def _composed(
         try:
             return _both_directions(charged, step, delta)
         except OverflowError:
-            step *= 4  # coarser, still an upper bound
+            step *= 4  # a coarser grid, which still gives an upper bound
     raise OverflowError("the losses spread too far for one grid")
 
 
 def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | None) -> list[Composed]:
     tail = min(TAIL, 1.0 if delta is None else 1e-6 * delta) / sum(counts.values())
     pairs = {one: _discretized(one, step, tail) for one in counts}
-    # Kinds whose curve depends on which data set has the record.
+    # For these kinds the curve depends on which of the two data sets has the record.
     orders = (0, 1) if any(one.kind in ("poisson add_remove", "poisson mixture") for one in counts) else (0,)
     return [
         compose([(pair[order], counts[one]) for one, pair in pairs.items()], step, delta) for order in orders
@@ -150,7 +152,7 @@ def _both_directions(counts: Mapping[Lossy, int], step: float, delta: float | No
 
 
 def _discretized(one: Lossy, step: float, tail: float) -> tuple[Mass, Mass]:
-    """Masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
+    """Return masses of the loss at -n..n times `step`, and at infinity, in both orders of the data sets."""
     reach = np.geomspace(one.spread, _LARGEST_LOSS, 100)
     enough = np.maximum(*one.log_profiles(reach)) <= math.log(tail)
     points = math.ceil(float(reach[np.argmax(enough)]) / step) + 1
@@ -164,7 +166,7 @@ def _discretized(one: Lossy, step: float, tail: float) -> tuple[Mass, Mass]:
 
 
 def _positive_part(delta: np.ndarray, epsilon: np.ndarray) -> tuple[np.ndarray, float]:
-    """Mass at epsilon_1.., and at infinity, of the curve of straight lines through `delta`."""
+    """Return masses at epsilon_1.., and at infinity, of the curve of straight lines through `delta`."""
     slope = -np.diff(delta) / (np.exp(epsilon[:-1]) * np.expm1(np.diff(epsilon)))
     drop = slope - np.append(slope[1:], 0.0)
     return np.maximum(np.exp(epsilon[1:]) * drop, 0.0), float(delta[-1])
@@ -173,10 +175,10 @@ def _positive_part(delta: np.ndarray, epsilon: np.ndarray) -> tuple[np.ndarray, 
 def _joined(
     up: tuple[np.ndarray, float], down: tuple[np.ndarray, float], epsilon: np.ndarray
 ) -> tuple[np.ndarray, float]:
-    # A loss of -e in one order is a loss of e in the other, with e^-e of its mass.
+    # A loss of -e in one order is a loss of e in the other order, with its mass multiplied by exp(-e).
     negative = down[0] * np.exp(-epsilon[1:])
     centre = max(1.0 - float(up[0].sum() + negative.sum()) - up[1], 0.0)
-    # Points of negligible mass cost time: they are lost to infinity.
+    # Points of negligible mass would cost time: their mass is moved to infinity.
     kept = max(np.flatnonzero(mass > 1e-30)[-1:].sum() for mass in (up[0], negative)) + 1
     cut = float(up[0][kept:].sum() + negative[kept:].sum())
     return np.concatenate([negative[:kept][::-1], [centre], up[0][:kept]]), up[1] + cut

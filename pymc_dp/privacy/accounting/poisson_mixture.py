@@ -1,8 +1,8 @@
 """Renyi divergence of a record that enters a noisy sum a Poisson number of times (DP-Fast MH, penalty test).
 
 The Renyi divergence of the mechanism itself is infinite at every order: a Poisson tail is heavier than a
-normal one. What is finite, and bounded here, is the divergence when the number of times is capped; the
-probability of exceeding the cap goes into delta (docs/proofs/decision_accounting, Theorem 7).
+normal one. The divergence is finite, and bounded here, if the number of times (the multiplicity) is capped.
+The probability of exceeding the cap is added to delta (docs/proofs/decision_accounting, Theorem 7).
 """
 
 import math
@@ -18,7 +18,7 @@ from pymc_dp.privacy.accounting.normal import log_density, log_mills
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
-    """Cap on a record's multiplicity, and the probability that it is exceeded.
+    """Return the cap on a record's multiplicity, and the probability that it is exceeded.
 
     Parameters
     ----------
@@ -29,11 +29,11 @@ def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
     -------
     cap : int
     probability : float
-        ``P(Poisson(rate + clip_bound) > cap)``, at most 1e-22: every record's is smaller.
+        ``P(Poisson(rate + clip_bound) > cap)``, at most 1e-22. No record's probability is larger.
     """
     mean = rate + clip_bound
     cap = 1
-    # Probability, per event, that the cap on the multiplicity changes anything.
+    # Largest probability, for one event, that the multiplicity exceeds the cap.
     rare = 1e-22
     while gammainc(cap + 1, mean) > rare:
         cap += max(1, cap // 16)
@@ -44,7 +44,7 @@ def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:
 def poisson_mixture_rdp(
     rate: float, clip_bound: float, noise_std: float, order: float, substitute: bool
 ) -> float:
-    """Renyi divergence bound of one Poisson-mixture release with capped multiplicity.
+    """Bound the Renyi divergence of one Poisson-mixture release with capped multiplicity.
 
     Parameters
     ----------
@@ -58,13 +58,13 @@ def poisson_mixture_rdp(
     Returns
     -------
     float
-        inf when the order is too large for the quadrature.
+        inf if the order is too large for the quadrature.
 
     Notes
     -----
-    **Privacy.** A present record against none: the worst clipped ratio is w = -B, in both directions, for
-    every f-divergence. A replaced record is one removed and another added, by Hölder's inequality (Mironov
-    2017, Proposition 11).
+    **Privacy.** For a record that is present or absent, the worst clipped ratio is w = -B, in both
+    directions, for every f-divergence. A replacement is a removal and an addition, combined by Hölder's
+    inequality (Mironov 2017, Proposition 11).
     """
     cap, _ = largest_multiplicity(rate, clip_bound)
     worst, jump = rate + clip_bound, math.log1p(clip_bound / rate) / noise_std
@@ -82,14 +82,14 @@ def poisson_mixture_rdp(
 
 @dataclass(frozen=True)
 class PoissonMixture:
-    """One record more or less in a noisy sum, at its worst ratio: for loss distributions ("add_remove").
+    """One record added to or removed from a noisy sum, at its worst ratio: for loss distributions.
 
     Parameters
     ----------
     mean : float
-        Expected number of times that it enters.
+        Expected number of times that the record enters.
     mu : float
-        What it adds each time, over the noise's standard deviation.
+        What the record adds each time, divided by the standard deviation of the noise.
     """
 
     mean: float
@@ -98,31 +98,31 @@ class PoissonMixture:
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss; only steers grids, never a bound."""
+        """Approximate standard deviation of the privacy loss, for the choice of grids, not for bounds."""
         return math.sqrt(min(math.expm1(min(self.mean**2 * math.expm1(min(self.mu**2, 50.0)), 500.0)), 1e4))
 
     def log_profiles(self, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of delta at epsilon >= 0 for record present / absent, and for absent / present.
+        """Return log delta at epsilon >= 0 for record present / absent, and for absent / present.
 
-        docs/proofs/decision_accounting, Theorem 7, without a cap. The largest set is a half-line that ends
-        where the log-ratio of the densities is plus or minus epsilon; there delta is a sum of positive terms.
+        docs/proofs/decision_accounting, Theorem 7, without a cap. The worst set is a half-line that ends
+        where the log-ratio of the densities is plus or minus epsilon; delta is then a sum of positive terms.
         `epsilon` is non-decreasing.
         """
         cap, tail = largest_multiplicity(self.mean, 0.0)
         k = np.arange(cap + 1, dtype=float)
         log_weight = k * math.log(self.mean) - self.mean - gammaln(k + 1)
         jumps = k * self.mu
-        close = 1e-9  # an error of the end changes delta in second order
+        close = 1e-9  # tolerance of the end of the half-line, whose error changes delta in second order only
 
         def terms(x: np.ndarray) -> np.ndarray:
             return log_weight + jumps * x[:, None] - 0.5 * jumps**2
 
         def where(target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-            """Where the log-ratio is `target`, and whether that was found; it is convex in x and rises."""
+            """Find where the log-ratio (convex and increasing) is `target`; also return if it was found."""
             far = (self.mean + 1.0 + abs(math.log(self.mean))) / self.mu
             points = np.linspace(-far, far + float(np.max(target)) / self.mu, 500)
             x = np.interp(target, logsumexp(terms(points), axis=1), points)
-            for _ in range(60):  # Newton's steps
+            for _ in range(60):  # Newton steps
                 parts = terms(x)
                 value = logsumexp(parts, axis=1)
                 slope = np.exp(parts - value[:, None]) @ jumps
@@ -148,13 +148,13 @@ class PoissonMixture:
 
 
 def _last_known(values: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Where a value is not known, that of the next smaller epsilon: delta falls with epsilon."""
+    """Replace unknown values by that of the next smaller epsilon, as delta decreases with epsilon."""
     last = np.maximum.accumulate(np.where(known, np.arange(values.size), -1))
     return np.where(last >= 0, values[last], 0.0)
 
 
 def _mills_gap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Logarithm of the Mills ratio at `low` minus that at `high`, low <= high; -inf where they are equal."""
+    """Return the log of the Mills ratio at `low` minus that at `high`, low <= high; -inf if equal."""
     with np.errstate(all="ignore"):
         first, second = log_mills(low), log_mills(high)
         return np.where(low < high, first + np.log(-np.expm1(np.minimum(second - first, 0.0))), -np.inf)
@@ -162,7 +162,7 @@ def _mills_gap(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 @lru_cache(maxsize=200_000)
 def _divergence(mean: float, jump: float, cap: int, order: float, present_first: bool) -> float:
-    """``D_order`` between N(0, 1) + jump * min(Poisson(mean), cap) and N(0, 1), or the reverse."""
+    """Return ``D_order`` between N(0, 1) + jump * min(Poisson(mean), cap) and N(0, 1), or the reverse."""
     tilt = order * jump * cap if present_first else jump * cap
     # The trapezoidal rule converges geometrically; the nearest singularity is pi / jump away from the real
     # line.
@@ -177,8 +177,7 @@ def _divergence(mean: float, jump: float, cap: int, order: float, present_first:
     log_ratio = logsumexp(log_weight + exponent, axis=1)  # of the densities, present / absent
     log_normal = log_density(x)
     power = order if present_first else 1.0 - order
-    # integral of N (v^power - 1 - power (v - 1)): the last term integrates to 0 and takes the cancellation
-    # away.
+    # The integral of N (v^power - 1 - power (v - 1)): the last term integrates to 0, and avoids cancellation.
     small = np.abs(power * log_ratio) < 0.1
     near = np.exp(log_normal) * convex_excess(np.where(small, log_ratio, 0.0), power)
     with np.errstate(over="ignore", invalid="ignore"):

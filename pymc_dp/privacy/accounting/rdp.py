@@ -1,4 +1,4 @@
-"""Renyi curves of Gaussian releases, the conversion to (epsilon, delta), and the order that does it best."""
+"""Renyi curves of Gaussian releases, conversion to (epsilon, delta), and the search for the best order."""
 
 import math
 from collections.abc import Callable
@@ -9,46 +9,46 @@ from dp_accounting import NeighboringRelation, dp_event
 from dp_accounting.rdp import RdpAccountant
 from scipy.special import gammaln, logsumexp
 
-#: Orders tried: any order gives a valid bound, so the grid (6 per cent steps in alpha - 1) costs at most 0.1
-# per cent.
+#: Orders that are tried. Every order gives a valid bound; the grid (6 per cent steps in alpha - 1) makes it
+#: looser by at most 0.1 per cent.
 ORDERS = np.unique(
     np.concatenate([1 + np.geomspace(0.02, 10, 108), np.arange(2, 65), np.round(np.geomspace(64, 1e7, 206))])
 )
 
-#: Share of delta for rare events, outside of which Renyi bounds hold.
+#: Share of delta for rare events outside of which the Renyi bounds hold.
 EXCLUDED_SHARE = 1e-3
 
 Curve = Callable[[float], float]
 
 
 def log_delta_at(order: float, divergence: float, epsilon: float) -> float:
-    """Logarithm of delta at `epsilon` from one order (Canonne, Kamath & Steinke 2020, Proposition 12)."""
+    """Return log delta at `epsilon` from one order (Canonne, Kamath & Steinke 2020, Proposition 12)."""
     return (order - 1) * (divergence - epsilon + math.log1p(-1 / order)) - math.log(order)
 
 
 def epsilon_at(order: float, divergence: float, delta: float) -> float:
-    """Epsilon at `delta` from one order: ``R + ln(1 - 1/a) - ln(delta a) / (a - 1)``."""
+    """Return epsilon at `delta` from one order: ``R + ln(1 - 1/a) - ln(delta a) / (a - 1)``."""
     return divergence + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
 def lost(excluded: float, epsilon: float) -> float:
-    """What rare events, outside of which a bound holds, add to delta at epsilon; inf beyond 600 nats."""
+    """Return what rare events, outside of which a bound holds, add to delta; inf above 600 nats."""
     if excluded == 0:
         return 0.0
     return (1 + math.exp(epsilon)) * excluded if epsilon <= 600 else math.inf
 
 
 def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
-    """Smallest ``objective(order, curve(order))`` over parts of `ORDERS`.
+    """Minimize ``objective(order, curve(order))`` by a local search over `ORDERS`.
 
-    Every order gives a valid bound: a search that misses the best one is loose, never wrong.
+    Every order gives a valid bound: if the search misses the best order, the result is looser, but not wrong.
 
     Parameters
     ----------
     curve : callable
         Renyi divergence at an order.
     objective : callable
-        What to minimize, of the order and the divergence.
+        Function of the order and the divergence.
     """
 
     @cache
@@ -59,12 +59,12 @@ def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
 
     few, slope = range(0, ORDERS.size, 12), curve(2.0) / 2
     best = 0
-    if slope < math.inf:  # begin where a straight line through this point is at its best
+    if slope < math.inf:  # start at the best order of a straight line through the divergence at order 2
         best = min(few, key=lambda index: objective(float(ORDERS[index]), slope * float(ORDERS[index])))
     if value(best) == math.inf:
         best = min(few, key=value)
     for step in (6, 3, 1):
-        while True:  # downhill, the objective having one valley up to the spacing of the grid
+        while True:  # descend: up to the spacing of the grid, the objective has one minimum
             near = [index for index in (best - step, best, best + step) if 0 <= index < ORDERS.size]
             better = min(near, key=value)
             if value(better) >= value(best):
@@ -74,16 +74,16 @@ def smallest(curve: Curve, objective: Callable[[float, float], float]) -> float:
 
 
 def gaussian_rdp(noise_multiplier: float, order: float) -> float:
-    """``order / (2 nm^2)``."""
+    """Return ``order / (2 nm^2)``."""
     return order / (2 * noise_multiplier**2) if noise_multiplier > 0 else math.inf
 
 
 @lru_cache(maxsize=100_000)
 def poisson_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> float:
-    """Poisson-subsampled Gaussian under add/remove, by `dp_accounting` (Mironov, Talwar & Zhang 2019)."""
+    """Bound a Poisson-subsampled Gaussian, add/remove, by `dp_accounting` (Mironov, Talwar & Zhang 2019)."""
     if q == 0:
         return 0.0
-    if order > 256 or noise_multiplier == 0:  # larger orders take long
+    if order > 256 or noise_multiplier == 0:  # larger orders take too long
         return gaussian_rdp(noise_multiplier, order)
     accountant = RdpAccountant([order], NeighboringRelation.ADD_OR_REMOVE_ONE)
     accountant.compose(dp_event.PoissonSampledDpEvent(q, dp_event.GaussianDpEvent(noise_multiplier)))
@@ -92,12 +92,12 @@ def poisson_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> flo
 
 @lru_cache(maxsize=100_000)
 def subsampled_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> float:
-    """Gaussian on a batch without replacement, "substitute" (Räisä 2021, Theorem 9).
+    """Bound a Gaussian on a batch without replacement, "substitute" (Räisä 2021, Theorem 9).
 
-    Never more than the Gaussian without subsampling.
+    Never more than the bound without subsampling.
     """
     plain = gaussian_rdp(noise_multiplier, order)
-    if noise_multiplier == 0 or q == 1 or order > 512:  # longer series take long
+    if noise_multiplier == 0 or q == 1 or order > 512:  # longer series take too long
         return plain
     # (a - 1) D_a is convex in a, so chords between integers lie above it.
     ends = [math.floor(order), math.floor(order) + 1]
@@ -106,7 +106,7 @@ def subsampled_gaussian_rdp(q: float, noise_multiplier: float, order: float) -> 
 
 
 def _amplified_cgf(q: float, noise_multiplier: float, order: int) -> float:
-    """``(a - 1) D_a`` after sampling (Wang, Balle & Kasiviswanathan 2019, Theorem 9), integer order."""
+    """Bound ``(a - 1) D_a`` after sampling (Wang, Balle & Kasiviswanathan 2019, Theorem 9), integer order."""
     if order == 1:
         return 0.0
     j = np.arange(2, order + 1, dtype=float)

@@ -1,4 +1,4 @@
-"""Gaussian releases on a random part of the records: their trade-off curves, and few for many."""
+"""Gaussian releases on a random part of the records: trade-off curves, and rounding of many noise scales."""
 
 import math
 from collections.abc import Iterable
@@ -11,8 +11,10 @@ from scipy.special import ndtr
 from pymc_dp.privacy.accounting import gaussian, normal
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
-#: Kinds: a release on all records, and on a batch of fixed size.
-WHOLE, FIXED = "all records", "fixed substitute"
+#: Kind of a release on all records.
+WHOLE = "all records"
+#: Kind of a release on a batch of fixed size.
+FIXED = "fixed substitute"
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class SampledGaussian:
     probability : float
         Inclusion probability of a record.
     mu : float
-        Sensitivity over noise standard deviation, of the release without sampling.
+        Sensitivity divided by the noise standard deviation, of the release without sampling.
     kind : {"poisson add_remove", "poisson substitute", "fixed substitute", "all records"}
     """
 
@@ -34,7 +36,7 @@ class SampledGaussian:
 
     @property
     def spread(self) -> float:
-        """Approximate standard deviation of the privacy loss; only steers grids, never a bound."""
+        """Approximate standard deviation of the privacy loss, for the choice of grids, not for bounds."""
         if self.kind == "poisson substitute":
             squared = 4 * math.sinh(min(self.mu**2 / 4, 500.0))
         else:
@@ -42,11 +44,11 @@ class SampledGaussian:
         return min(self.probability * math.sqrt(squared), self.mu)
 
     def log_profiles(self, epsilon: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of delta at epsilon >= 0 for record present / absent, and for absent / present.
+        """Return log delta at epsilon >= 0 for record present / absent, and for absent / present.
 
-        Poisson: exact (docs/proofs/sampled_gaussians, Proposition 1 for "substitute", whose two orders are
-        alike). Fixed size: advanced joint convexity (Balle, Barthe & Gaboardi 2018, Theorem 2), an upper
-        bound.
+        Poisson: exact (docs/proofs/sampled_gaussians, Proposition 1 for "substitute", whose two orders have
+        the same curve). Fixed size: an upper bound by advanced joint convexity (Balle, Barthe & Gaboardi
+        2018, Theorem 2).
         """
         q = self.probability
         if self.kind == WHOLE:
@@ -66,11 +68,11 @@ class SampledGaussian:
 
 
 def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarray:
-    """Logarithm of delta of ``(1-q) N(0, 1) + q N(a, 1)`` against ``(1-q) N(0, 1) + q N(-a, 1)``, rounded up.
+    """Return log delta of ``(1-q) N(0, 1) + q N(a, 1)`` against ``(1-q) N(0, 1) + q N(-a, 1)``, rounded up.
 
-    With x the point where the densities' ratio is exp(epsilon), M the Mills ratio and w the share of N(0, 1)
-    in the second density there, delta is ``q phi(x-a) [w (M(x-a) - M(x)) + (1-w) (M(x-a) - M(x+a))]``: no
-    tiny factors.
+    Let x be the point where the ratio of the densities is exp(epsilon), M the Mills ratio, and w the share of
+    N(0, 1) in the second density at x. Then delta is ``q phi(x-a) [w (M(x-a) - M(x)) + (1-w) (M(x-a) -
+    M(x+a))]``, which has no tiny factors.
     """
     odds = np.arcsinh((1 - q) / q * math.exp(shift**2 / 2) * np.sinh(epsilon / 2))
     x = (epsilon / 2 + odds) / shift
@@ -86,26 +88,27 @@ def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarr
     return np.minimum(math.log(q) + np.where(low >= 0, tail, body) + slack, 0.0)
 
 
-#: What has a loss distribution here.
+#: Mechanisms that have loss distributions.
 Lossy = SampledGaussian | PoissonMixture
 
 
 def strongest(mechanisms: Iterable[Lossy], ratio: float) -> dict[Lossy, Lossy]:
-    """For each mechanism one that is charged in its place: one of these with at most as much noise.
+    """Find for each mechanism the one that is charged in place of it: one of them with at most as much noise.
 
     Parameters
     ----------
     mechanisms : iterable of SampledGaussian or PoissonMixture
     ratio : float
-        At most, of the spreads of the two losses, > 1.
+        Largest ratio of the spreads of the two losses, > 1.
 
     Returns
     -------
-    dict of these to these
+    dict of SampledGaussian or PoissonMixture to the same
+        The mechanism that is charged for each.
 
     Notes
     -----
-    **Privacy.** More noise is post-processing of less, on the same batches.
+    **Privacy.** A release with more noise is post-processing of one with less, on the same batches.
     """
 
     def batches(one: Lossy) -> tuple[str, float]:

@@ -1,7 +1,7 @@
-"""Renyi divergence of accept decisions on a batch drawn without replacement: one bit.
+"""Renyi divergence of accept decisions on a batch drawn without replacement: the cost of one bit.
 
-Charging the noisy log-ratio behind it costs 1.4 to 1.8 times as much for the penalty test, hundreds of times
-for Barker's by Räisä 2021, Theorem 8. Proofs: docs/proofs/barker.
+Charging the noisy log-ratio that the bit is computed from would cost 1.4 to 1.8 times as much for the penalty
+test, and hundreds of times as much for Barker's test by Räisä 2021, Theorem 8. Proofs: docs/proofs/barker.
 """
 
 import math
@@ -15,26 +15,27 @@ from pymc_dp.privacy.accounting.thresholds import LARGEST_SHIFT, GaussianThresho
 
 @lru_cache(maxsize=100_000)
 def subset_penalty_rdp(q: float, noise_multiplier: float, order: float) -> float:
-    """Renyi divergence bound of one decision of the penalty test, "substitute".
+    """Bound the Renyi divergence of one decision of the penalty test, "substitute".
 
     Parameters
     ----------
     q : float
-        Batch size over number of records, in (0, 1].
+        Batch size divided by the number of records, in (0, 1].
     noise_multiplier : float
-        Noise of the log-ratio of the batch over what one record of the batch moves it by.
+        Standard deviation of the noise of the batch's log-ratio, divided by the most by which one record of
+        the batch moves it.
     order : float
         > 1.
 
     Returns
     -------
     float
-        Upper bound, both directions; inf where the search does not reach.
+        Upper bound, in both directions; inf where the search finds none.
 
     Notes
     -----
-    **Privacy.** Released: the decision, and its uniform. docs/proofs/barker, Theorem 6: the normal quantile
-    of the acceptance probability moves by at most ``1 / noise_multiplier``.
+    **Privacy.** Released: the decision, and its uniform. docs/proofs/barker, Theorem 6: one record moves the
+    normal quantile of the acceptance probability by at most ``1 / noise_multiplier``.
     """
     shift = 1 / noise_multiplier
     return math.inf if shift > LARGEST_SHIFT else threshold_rdp(GaussianThreshold(), q, shift, order)
@@ -42,27 +43,27 @@ def subset_penalty_rdp(q: float, noise_multiplier: float, order: float) -> float
 
 @lru_cache(maxsize=100_000)
 def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float:
-    """Renyi divergence bound of one decision, "substitute".
+    """Bound the Renyi divergence of one decision of minibatch Barker, "substitute".
 
     Parameters
     ----------
     batch_size, dataset_size : int
-        b >= 2 out of n, without replacement; ratios clipped at ``sqrt(b) / (T n)``; noise variance 2 less at
-        most the variance of the batch with divisor b.
+        b >= 2 records out of n, without replacement. Ratios are clipped at ``sqrt(b) / (T n)``, and the noise
+        variance is 2 minus at most the variance of the batch with divisor b.
     order : float
         > 1.
 
     Returns
     -------
     float
-        Upper bound, both directions; inf at orders of about b / 5 and above.
+        Upper bound, in both directions; inf at orders of about b / 5 and above.
 
     Notes
     -----
-    **Privacy.** Released: the decision; not which records were drawn. The distribution V that completes the
-    noise, and what is added to the log-ratio, are arbitrary but public. docs/proofs/barker, Theorem 4: with
-    the record anywhere in its range the acceptance probability stays in ``[Phi(y), Phi(y + shift)]``, and
-    the worst are the ends.
+    **Privacy.** Released: the decision; not which records were drawn. The distribution of V, which is added
+    to the noise, and what is added to the log-ratio are arbitrary but public. docs/proofs/barker, Theorem 4:
+    wherever the record is in its range, the acceptance probability is in ``[Phi(y), Phi(y + shift)]``, and
+    the ends are the worst case.
     """
     q = batch_size / dataset_size
     beta, gamma = rates = _rates(batch_size)
@@ -78,12 +79,13 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
         shift = _shift(-left, rates)  # the largest of each cell
         found = []
         for below in (False, True):
-            # The larger probability of a refusal is as far below the middle as an acceptance's smaller one.
+            # The quantile of the larger probability of a rejection is as far below 0 as that of the smaller
+            # probability of an acceptance.
             curve = pairs(GaussianThreshold(), np.array([left, right]) - (shift if below else 0), shift)
             found.append(on_batches(q, *curve, below))
         return largest_excess(found, order)
 
-    # How far quantiles are looked at: beyond the last, probabilities leave floating point's range.
+    # Lengths of the range of quantiles that are tried. Beyond the last, probabilities would underflow.
     reaches = (8.0, 12.0, 18.0, 27.0, 36.0)
     points = np.linspace(-reaches[0], 0.0, CELLS + 1)
     best = float(np.max(bounds(points, points)))
@@ -96,21 +98,22 @@ def subset_barker_rdp(batch_size: int, dataset_size: int, order: float) -> float
 
 
 def _rates(batch_size: int) -> tuple[float, float]:
-    """How fast the normal quantile of the acceptance probability moves with the record (Lemma 3).
+    """Return the rates (beta, gamma) at which the quantile of the acceptance probability moves (Lemma 3).
 
-    By at most ``beta + gamma max(|y|, gamma / beta)``, the record's ratio in units of the clip bound.
+    Its derivative by the record's ratio, in units of the clip bound, is at most ``beta + gamma max(|y|, gamma
+    / beta)``.
     """
     return 1 / math.sqrt(batch_size), (1 + math.sqrt(2)) / (2 * batch_size)
 
 
 def _shift(distance: np.ndarray, rates: tuple[float, float]) -> np.ndarray:
-    """Most that the quantile moves from y, ``|y| <= distance``, while the record crosses its range."""
+    """Return the most by which the quantile moves from y, ``|y| <= distance``, over the record's range."""
     beta, gamma = rates
     return (beta + gamma * np.maximum(distance, gamma / beta)) * math.expm1(2 * gamma) / gamma
 
 
 def _log_tail(reach: float, order: float, shift: float, q: float) -> float:
-    """Logarithm of a bound of the excess at ``|y| >= reach`` (Lemma 5), given the shift at `reach`."""
+    """Return the log of a bound of the excess at ``|y| >= reach`` (Lemma 5), given the shift at `reach`."""
     ratio = shift * (reach + shift + 1 / reach)
     mixed = min(ratio, max(ratio + math.log(2 * q), math.log(2)))
     return -0.5 * reach**2 + order * mixed + math.log1p(2 * order**2)

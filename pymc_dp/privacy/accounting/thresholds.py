@@ -1,7 +1,7 @@
-"""Decisions ``V <= u`` on a random threshold, as points of a square: a few corners stand for all of them.
+"""Decisions ``V <= u`` on a random threshold V, as points in a square, bounded by a few corners.
 
-Between two neighbouring data sets a decision is a pair of probabilities. What it costs is a convex function
-of the pair, so that its largest value on a region is at corners of a polygon around it
+For two neighbouring data sets, a decision is a pair of probabilities. Its cost is a convex function of the
+pair, so its largest value on a region is at most that at the corners of a polygon around the region
 (docs/proofs/decision_accounting, section 2).
 """
 
@@ -16,18 +16,18 @@ from pymc_dp.privacy.accounting import normal
 
 @dataclass(frozen=True)
 class GaussianThreshold:
-    """Standard normal threshold: the penalty decision when its uniform is published as well.
+    """Standard normal threshold: that of the penalty decision whose uniform is published as well.
 
     Attributes
     ----------
     scale : float
         Length over which the density changes.
     centre : float
-        About the mean of V; where the search starts.
+        Approximate mean of V, where the search starts.
     std : float
         Standard deviation s of the noise in V: the slope of the score is at most ``1 / s^2``.
     steepest : float
-        Most that the logarithm of P(V <= u) rises with u; inf if nothing bounds it.
+        Largest derivative of log P(V <= u) with respect to u; inf if it is not bounded.
     """
 
     scale: float = 1.0
@@ -36,15 +36,15 @@ class GaussianThreshold:
     steepest: float = math.inf
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of the density."""
+        """Return the logarithm of the density."""
         return normal.log_density(u)
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of P(V <= u) and P(V > u)."""
+        """Return the logarithms of P(V <= u) and P(V > u)."""
         return log_ndtr(u), log_ndtr(-u)
 
     def score(self, u: np.ndarray) -> np.ndarray:
-        """Minus the derivative of the log density; non-decreasing."""
+        """Return minus the derivative of the log density, which is non-decreasing."""
         return u
 
 
@@ -66,24 +66,24 @@ class PenaltyThreshold:
 
     @property
     def centre(self) -> float:
-        """About the mean of V; where the search starts."""
+        """Approximate mean of V, where the search starts."""
         return 0.5 * self.std**2
 
     def _standard(self, u: np.ndarray) -> np.ndarray:
         return (u + 0.5 * self.std**2) / self.std
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
-        """Logarithm of the density of V."""
+        """Return the logarithm of the density of V."""
         return u + log_ndtr(-self._standard(u))
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Logarithms of a(u) and 1 - a(u)."""
+        """Return the logarithms of a(u) and 1 - a(u)."""
         s = self.std
         x = (u - 0.5 * s * s) / s
         log_normal, log_tail = log_ndtr(x), self.log_density(u)
         log_accept = np.logaddexp(log_normal, log_tail)
-        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M (x >= 0); its definition is well
-        # conditioned for x < 0.
+        # 1 - a = phi(x) (M(x) - M(x + s)) with the Mills ratio M, for x >= 0. For x < 0, 1 - a itself is well
+        # conditioned.
         y = np.maximum(x, 0.0) / math.sqrt(2)
         with np.errstate(divide="ignore"):
             right = np.log(0.5 * (erfcx(y) - erfcx(y + s / math.sqrt(2)))) - y * y
@@ -91,44 +91,47 @@ class PenaltyThreshold:
         return np.minimum(log_accept, 0.0), np.where(x >= 0, right, left)
 
     def score(self, u: np.ndarray) -> np.ndarray:
-        """Minus the derivative of the log density; non-decreasing."""
+        """Return minus the derivative of the log density, which is non-decreasing."""
         with np.errstate(over="ignore"):
             return 1 / (self.std * normal.mills(self._standard(u))) - 1.0
 
 
-#: What a bit is compared with: a random V with a log-concave density.
+#: Random thresholds V with a log-concave density.
 type Threshold = GaussianThreshold | PenaltyThreshold
 
 
-#: Shifts of normal quantiles beyond this have no corners here: the probabilities would lose their digits.
+#: Largest shift of normal quantiles that is searched: with larger ones, probabilities would lose their
+#: precision.
 LARGEST_SHIFT = 10.0
+# Nodes and weights of Gauss-Legendre quadrature on [-1, 1].
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
 
 def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Corners of tangents of a concave curve, given at both ends of each of several cells.
+    """Return corners of tangents of a concave curve, which is given at both ends of each of several cells.
 
     Parameters
     ----------
     lower, gap : ndarray, shape (2, m)
         Points of the curve, lower[0] <= lower[1]: the smaller probability, and the larger one minus it.
     bend : ndarray, shape (2, m)
-        Slope of the larger probability over the smaller one, minus 1.
+        Slope of the larger probability as a function of the smaller one, minus 1.
 
     Returns
     -------
     lower, gap : ndarray, shape (m,)
-        One corner of each cell. With the ends of the first and the last cell their hull holds all cells,
-        where neighbours have the point between them, and its slope, in common.
+        One corner for each cell. If neighbouring cells have the point between them, and its slope, in common,
+        the convex hull of the corners and of the outer ends of the first and the last cell contains the
+        curve.
     """
     width = lower[1] - lower[0]
     with np.errstate(all="ignore"):
         along = (gap[1] - gap[0] - bend[1] * width) / (bend[0] - bend[1])
         along = np.clip(
             np.where(np.isnan(along), 0.0, along), 0.0, width
-        )  # any point between the ends will do
+        )  # any point between the ends is valid
         top = np.maximum(gap[0] + bend[0] * along, gap[1] + bend[1] * (along - width))
-    # More than the rounding error of what is added to a probability.
+    # Relative margin: more than the rounding error of the gap.
     rounding = 1e-9
     return lower[0] + along, np.maximum(top, 0.0) * (1 + rounding)
 
@@ -136,17 +139,18 @@ def around(lower: np.ndarray, gap: np.ndarray, bend: np.ndarray) -> tuple[np.nda
 def pairs(
     threshold: Threshold, u: np.ndarray, shift: np.ndarray | float, rejecting: np.ndarray | bool = False
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points of the curve of a bit ``V <= u`` whose u moves by a shift, for `around`.
+    """Return points of the curve of a bit ``V <= u`` whose u moves by a shift, for `around`.
 
     Parameters
     ----------
     threshold : Threshold
-        V.
+        Distribution of V.
     u : ndarray
     shift : ndarray or float
         > 0.
     rejecting : ndarray of bool
-        The smaller probability is that of V > u + shift, not of V <= u: the rarer bit should be taken.
+        Whether to use the probabilities of V > u + shift and V > u, and not those of V <= u and V <= u +
+        shift. The less probable bit should be used.
 
     Returns
     -------
@@ -156,7 +160,7 @@ def pairs(
     at, after = threshold.log_probabilities(u), threshold.log_probabilities(u + shift)
     smaller, larger = np.where(rejecting, after[1], at[0]), np.where(rejecting, at[1], after[0])
     between = u[..., None] + 0.5 * shift[..., None] * (1 + _NODES)
-    short = shift <= 0.5 * threshold.scale  # integrals lose no digits, differences would
+    short = shift <= 0.5 * threshold.scale  # then integrals are accurate, and differences would not be
     with np.errstate(over="ignore", invalid="ignore"):
         integral = 0.5 * shift * (np.exp(threshold.log_density(between)) @ _WEIGHTS)
         gap = np.where(short, integral, -np.exp(larger) * np.expm1(smaller - larger))
@@ -168,7 +172,7 @@ def pairs(
 def on_batches(
     q: float, lower: np.ndarray, gap: np.ndarray, bend: np.ndarray, below: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Points of a curve for `around`, when the probabilities differ in a share q of all batches only."""
+    """Return points of a curve for `around`, if the probabilities differ in a share q of all batches only."""
     if not below:
         return lower, q * gap, q * bend
     with np.errstate(invalid="ignore"):

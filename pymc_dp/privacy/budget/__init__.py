@@ -1,1 +1,1 @@
-"""What a call may spend, and what it has spent."""
+"""Budgets: what a call may spend, and what it has spent."""

@@ -1,4 +1,4 @@
-"""The budget of one call: which chains may run, how far, and what the ledger is charged."""
+"""The budget of one call: which chains may run, for how many iterations, and what the ledger is charged."""
 
 import hashlib
 import os
@@ -29,18 +29,18 @@ class ChainSlots:
     Parameters
     ----------
     chains : int
-        Number of chains the budget covers.
+        Number of chains that the budget covers.
 
     Attributes
     ----------
     name : str
-        Unlike that of any other call; the key of the call's entry in a ledger.
+        Unique name of the call; the key of its entry in a ledger.
 
     Notes
     -----
-    **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row, and nothing gives
-    a slot back: an interrupted chain has released something. Copies of this object, in this process or
-    another, share the file. A missing or unreadable file refuses every chain.
+    **Privacy.** A chain takes its slot in one exclusive transaction before it reads a row. A slot is never
+    returned, as an interrupted chain has released something. Copies of this object, in this process or
+    another, share the file. If the file is missing or cannot be read, every chain is refused.
     """
 
     def __init__(self, chains: int):
@@ -64,7 +64,7 @@ class ChainSlots:
         Parameters
         ----------
         call, chain : str
-            What identifies the call of `pm.sample` and the chain in it.
+            Identifiers of the call of `pm.sample` and of the chain in it.
         tune, draws : int
             Iterations of this chain; the same for all chains of a call.
 
@@ -96,12 +96,12 @@ class ChainSlots:
         return len(taken)
 
     def finish(self, slot: int) -> bool:
-        """Note that a chain made its last iteration.
+        """Record that a chain made its last iteration.
 
         Returns
         -------
         bool
-            Whether it was the last chain of the call.
+            Whether all chains of the call have now finished.
         """
         with self._transaction() as db:
             db.execute("UPDATE slot SET finished = 1 WHERE number = ?", (slot,))
@@ -110,7 +110,7 @@ class ChainSlots:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """One exclusive transaction; whatever goes wrong with the file refuses."""
+        """Open an exclusive transaction; any error with the file becomes a refusal."""
         name = f"file:{self.path}?mode=rw"
         try:
             with closing(sqlite3.connect(name, uri=True, timeout=60, isolation_level=None)) as db:
@@ -125,14 +125,15 @@ class ChainSlots:
 
 
 def identity(rng: np.random.Generator) -> tuple[str, str]:
-    """Identify the call and the chain that a generator of PyMC's belongs to, for `ChainSlots.claim`.
+    """Identify the call and the chain to which one of PyMC's generators belongs, for `ChainSlots.claim`.
 
-    The generators of one call's chains are spawned from one ancestor: same entropy, different spawn keys.
+    The generators of one call's chains are spawned from one ancestor: they have the same entropy, and
+    different spawn keys.
 
     Raises
     ------
     BudgetError
-        The generator does not say where it comes from.
+        The generator has no seed sequence.
     """
     seed = getattr(rng.bit_generator, "seed_seq", None)
     if seed is None:
@@ -147,7 +148,7 @@ def _remove(path: str, process: int) -> None:
 
 
 class ChainBudget:
-    """Iterations that one chain has paid for.
+    """The iterations of one chain that its call pays for.
 
     Attributes
     ----------
@@ -159,12 +160,12 @@ class ChainBudget:
     iterations : int
         Tuning and sampling iterations that are paid for.
     used : int
-        Iterations made.
+        Iterations that have been paid for by `pay` so far.
 
     Notes
     -----
-    **Privacy.** Cannot be copied or stored, and never counts backwards: resuming a chain elsewhere, or
-    restoring an earlier state of it, does not buy iterations.
+    **Privacy.** Cannot be copied or stored, and `used` never decreases: resuming a chain elsewhere, or
+    restoring an earlier state of it, gives no additional iterations.
     """
 
     def __init__(self, call: "CallBudget", plan: PrivacyPlan, slot: int, charge: Callable[[], int | None]):
@@ -180,12 +181,12 @@ class ChainBudget:
         Returns
         -------
         float
-            Epsilon spent when every chain of the call has come this far.
+            Epsilon spent if every chain of the call has made as many iterations.
 
         Raises
         ------
         BudgetError
-            There is no next iteration, or the ledger has no room.
+            All iterations were used, or the call does not fit the ledger's remaining budget.
         """
         if self.used >= self.iterations:
             raise BudgetError(
@@ -199,11 +200,11 @@ class ChainBudget:
 
     @property
     def at_end(self) -> bool:
-        """Whether the last iteration was paid for."""
+        """Whether the chain's last iteration has been paid for."""
         return self.used == self.iterations
 
     def finish(self) -> None:
-        """Note that the chain made its last iteration; the last chain confirms the ledger's entry."""
+        """Record that the chain made its last iteration; the last chain confirms the ledger's entry."""
         last_chain = self._call.slots.finish(self.slot)
         if last_chain and self._call.ledger is not None and self._reservation is not None:
             self._call.ledger.confirm(self._reservation)
@@ -213,14 +214,14 @@ class ChainBudget:
 
 
 def check_ledger(ledger: object, neighboring_relation: str | None = None, unit: str | None = None) -> None:
-    """Refuse what is no ledger, and one for another neighbouring relation or privacy unit than a call's.
+    """Refuse an object that is no ledger, or a ledger with another neighbouring relation or privacy unit.
 
     Raises
     ------
     TypeError
-        `ledger` is something else, as the path of one.
+        `ledger` is something else, such as the path of a ledger.
     ValueError
-        The ledger is for another neighbouring relation, or protects others.
+        The ledger is for another neighbouring relation or privacy unit.
     """
     if ledger is None:
         return
@@ -261,7 +262,7 @@ class CallBudget:
     Raises
     ------
     TypeError
-        `ledger` is something else, as the path of one.
+        `ledger` is something else, such as the path of a ledger.
     ValueError
         The ledger is for another neighbouring relation or privacy unit.
     """
@@ -275,22 +276,22 @@ class CallBudget:
     def open_chain(
         self, rng: np.random.Generator, plan: PrivacyPlan, *, is_private: bool, label: str
     ) -> ChainBudget:
-        """Take a chain's share; the whole call is charged to the ledger once, when a first iteration is made.
+        """Take a slot for a chain. The ledger is charged once, for the whole call, at the first iteration.
 
         Parameters
         ----------
         rng : numpy.random.Generator
-            PyMC's generator of the chain, which tells chains and calls apart.
+            PyMC's generator of the chain, which identifies the chain and the call.
         plan : PrivacyPlan
         is_private : bool
-            Whether the draws will be private; if not, no ledger has room for them.
+            Whether the draws will be private; if not, every ledger refuses them.
         label : str
-            For the ledger's reader.
+            Name of the ledger's entry.
 
         Raises
         ------
         BudgetError
-            The chain is not covered. No row may be read.
+            The budget does not cover the chain. No row may be read.
         """
         slot = self.slots.claim(*identity(rng), plan.tune, plan.draws)
         return ChainBudget(self, plan, slot, lambda: self._reserve(plan, is_private, label))

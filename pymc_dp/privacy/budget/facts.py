@@ -1,4 +1,4 @@
-"""What travels with the draws of a run: its facts, and of each draw what the private step left."""
+"""Encoding of what is stored with the draws of a run: its facts, and each draw's own record."""
 
 import hashlib
 import json
@@ -12,39 +12,48 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.privacy.budget.known import Coordinate, Facts
 from pymc_dp.privacy.budget.plan import PrivacyPlan
 
-# Sampler stats: facts of the run, and what the private step left at a draw.
+# Name of the sampler stat with the facts of the run.
 STAT = "privacy_facts"
+# Name of the sampler stat with the record that the private step writes at each draw.
 DRAW = "privacy_draw"
-# Attribute of a release: a checksum, so that facts in attributes cannot pass for a release of other draws.
+# Name of the attribute of a release that holds a checksum: facts in attributes are then not accepted with
+# other draws.
 DIGEST = "privacy_digest"
+# Version of the format of facts.
 FORMAT = 6
 
-# Before a draw's stats and values: its call, the slot of its chain and the number of its iteration.
+# Header of a draw's record, before stats and values: its call, the slot of its chain, and its iteration.
 _HEADER = np.dtype([("call", "S32"), ("slot", "<i8"), ("iteration", "<i8")])
-# Facts of up to so many bytes are at each draw; of longer ones each draw has a part. How many parts there
-# are: a prime, at most a third of the draws. Few, since a run that is interrupted before is lost.
-_SHORT, _NUMBERS = 2**14, (13, 7, 3)
-# Before a part: a sign, how many there are, which it is, the length of all together and their SHA-256.
+# Size in bytes up to which encoded facts are stored whole at each draw. Larger facts are split into parts.
+_SHORT = 2**14
+# Possible numbers of parts. The first one that is at most a third of a chain's draws is taken. They are
+# primes, so that parts can be permuted by multiplication, and small, since a run that is interrupted before
+# all parts were stored is lost.
+_NUMBERS = (13, 7, 3)
+# Header of a part: a marker, the number of parts, the index of this one, the size of the whole, and its
+# SHA-256.
 _PART = np.dtype([("sign", "S4"), ("number", "<i4"), ("which", "<i4"), ("size", "<i8"), ("digest", "V32")])
+# The marker of a part.
 _SIGN = b"PART"
 
 
 def encode(facts: Facts) -> np.ndarray:
-    """Compressed JSON as an array of bytes."""
+    """Encode facts as compressed JSON, in an array of bytes."""
     return np.frombuffer(zlib.compress(json.dumps({"format": FORMAT, **facts}).encode()), dtype=np.uint8)
 
 
 def parts(facts: Facts, draws: int) -> list[np.ndarray]:
-    """What the draws of a chain carry, in turn: encoded facts, or where these are long a part of them.
+    """Encode facts as the arrays that draws carry in turn: all of the facts, or parts of them if long.
 
-    PyMC gives a step no way to write attributes into its result; sampler stats survive slicing, thinning
-    and saving. They are stored once a draw: the coordinates of 10,000 groups would take a gigabyte.
+    PyMC gives a step no way to write attributes into its result, but sampler stats survive slicing, thinning
+    and saving. As they are stored at every draw, the coordinates of 10,000 groups would take a gigabyte
+    without the split.
 
     Parameters
     ----------
     facts : dict
     draws : int
-        Of a chain, after tuning.
+        Number of draws of a chain, after tuning.
     """
     whole = encode(facts)
     number = next((k for k in _NUMBERS if 3 * k <= draws), 1)
@@ -56,7 +65,8 @@ def parts(facts: Facts, draws: int) -> list[np.ndarray]:
         head = np.array((_SIGN, number, k, whole.size, digest), _PART).tobytes()
         part = whole[k * size : (k + 1) * size].tobytes().ljust(size, b"\0")
         made.append(np.frombuffer(head + part, np.uint8))
-    # Each once in as many draws, in another order each time: draws that are thinned have all of them.
+    # Each sequence of `number` draws has every part once, and the order differs between sequences, so that
+    # thinned draws still have all parts.
     return [
         made[(place * (1 + turn % (number - 1)) + turn) % number]
         for turn in range(number * (number - 1))
@@ -65,15 +75,15 @@ def parts(facts: Facts, draws: int) -> list[np.ndarray]:
 
 
 def together(stored: Sequence[np.ndarray]) -> np.ndarray:
-    """Encoded facts, from what draws carry, each of shape (chains, draws, bytes).
+    """Join encoded facts from the arrays that draws carry, each of shape (chains, draws, bytes).
 
     Raises
     ------
     PrivacyError
-        They are of several runs, damaged, or parts are missing.
+        The arrays are of several runs or damaged, or parts are missing.
     """
     if any(array.dtype != np.uint8 or array.ndim != 3 or array.shape[2] == 0 for array in stored):
-        raise _damaged()  # results of several runs, joined: xarray fills what is missing
+        raise _damaged()  # joined results of several runs, in which xarray filled missing values
     if len({array.shape[2] for array in stored}) > 1:
         raise _differ()
     rows = sorted({row.tobytes() for array in stored for row in array.reshape(-1, array.shape[2])})
@@ -112,7 +122,7 @@ def _differ() -> PrivacyError:
 
 
 def decode(values: np.ndarray) -> Facts:
-    """Facts from what `encode` gave.
+    """Decode the output of `encode`.
 
     Raises
     ------
@@ -127,12 +137,12 @@ def decode(values: np.ndarray) -> Facts:
 
 
 def read(text: str) -> Facts:
-    """Facts from JSON text.
+    """Read facts from JSON text.
 
     Raises
     ------
     PrivacyError
-        They are damaged, or of another version.
+        They are damaged, or of another format.
     """
     try:
         facts = json.loads(text)
@@ -159,31 +169,31 @@ def _damaged() -> PrivacyError:
 
 
 def encode_draw(call: str, slot: int, iteration: int, stats: Iterable[float], values: bytes) -> np.ndarray:
-    """What the private step leaves at a draw, as an array of bytes.
+    """Encode a draw's record, which the private step writes, as an array of bytes.
 
     Parameters
     ----------
     call : str
         Name of the call that paid, at most 32 letters.
     slot, iteration : int
-        Of the chain and of the draw in it.
+        Number of the chain, and of the iteration in it.
     stats : iterable of float
-        In the order of the facts' `stats`.
+        Sampler stats, in the order of the facts' `stats`.
     values : bytes
-        Of the variables, in the order of the facts' `variables`.
+        Values of the variables, in the order of the facts' `variables`.
     """
     header = np.array((call.encode(), slot, iteration), _HEADER)
-    numbers = np.fromiter(stats, "<f8")  # whatever their own types
+    numbers = np.fromiter(stats, "<f8")  # whatever types the stats have
     return np.frombuffer(header.tobytes() + numbers.tobytes() + values, dtype=np.uint8)
 
 
 class Draws(NamedTuple):
-    """What draws carry.
+    """Decoded records of draws.
 
     Attributes
     ----------
     header : structured ndarray, shape (chains, draws)
-        `slot` and `iteration`.
+        Fields `call`, `slot` and `iteration`.
     stats : dict of str to ndarray, shape (chains, draws)
     values : dict of str to ndarray, shape (chains, draws, ...)
     """
@@ -194,13 +204,13 @@ class Draws(NamedTuple):
 
 
 def decode_draws(records: np.ndarray, known: Facts) -> Draws:
-    """What `encode_draw` was given for draws.
+    """Decode the output of `encode_draw`, for all draws.
 
     Parameters
     ----------
     records : ndarray of uint8, shape (chains, draws, bytes)
     known : dict
-        The facts: which call it was, and which stats and variables the draws have.
+        The facts, with the name of the call and the stats and variables of the draws.
 
     Raises
     ------
@@ -222,7 +232,7 @@ def decode_draws(records: np.ndarray, known: Facts) -> Draws:
 
 
 def encode_coordinate(values: Sequence[object]) -> Coordinate:
-    """Coordinates of one dimension as JSON-able values; what is no number or date becomes text."""
+    """Encode coordinates of one dimension for JSON. Those that are neither numbers nor dates become text."""
     array = np.asarray(values)
     if array.ndim != 1 or array.dtype.kind not in "biufMm":
         array = np.array([str(value) for value in values])
@@ -231,6 +241,6 @@ def encode_coordinate(values: Sequence[object]) -> Coordinate:
 
 
 def decode_coordinate(stored: Coordinate) -> np.ndarray:
-    """What `encode_coordinate` was given, as an array."""
+    """Decode the output of `encode_coordinate`, as an array."""
     dtype = np.dtype(stored["dtype"])
     return np.array(stored["values"], dtype=np.int64 if dtype.kind in "Mm" else dtype).astype(dtype)

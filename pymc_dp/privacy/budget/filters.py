@@ -1,8 +1,8 @@
-"""Whether one more request fits a budget when requests are chosen after seeing earlier results.
+"""Privacy filter: whether one more request fits a budget if requests are chosen after seeing earlier results.
 
-Composing the list of what was requested and comparing it with (epsilon, delta) is valid for a list that was
-fixed in advance. For requests that depend on earlier results it is not, in general (Regehr et al. 2026). Two
-rules are, and are additive; both are proved or cited in docs/ledger, "Requests that depend on results".
+To compose the list of requests and compare it with (epsilon, delta) is valid for a list that was fixed in
+advance. For requests that depend on earlier results it is not valid in general (Regehr et al. 2026). Two
+additive rules are valid; both are proved or cited in docs/ledger, "Requests that depend on results".
 """
 
 import math
@@ -23,14 +23,14 @@ from pymc_dp.rounding import UP
 
 @dataclass(frozen=True)
 class Cost:
-    """What a request takes from a filter.
+    """Cost of a request, in the units of a filter.
 
     Attributes
     ----------
     amount : float
         Renyi divergence at the filter's order, or mu^2; inf if there is no bound.
     excluded : float
-        Probability outside which `amount` holds.
+        Probability of the event outside of which `amount` holds.
     """
 
     amount: float
@@ -39,7 +39,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class PrivacyFilter:
-    """Rule that keeps everything accepted within (epsilon, delta), whatever the requests depended on.
+    """Rule that keeps all accepted requests within (epsilon, delta), whatever the requests depend on.
 
     Parameters
     ----------
@@ -47,17 +47,19 @@ class PrivacyFilter:
         Budget, finite.
     neighboring_relation : {"substitute", "add_remove"}
     accounting : {"renyi", "gaussian"}
-        "renyi" takes every event that has a Renyi bound, and allows 10-20% fewer Gaussian releases than
-        "gaussian", which is exact, takes Gaussian releases only, and charges penalty decisions like them.
+        "renyi" accepts every event that has a Renyi bound, and allows 10-20% fewer Gaussian releases than
+        "gaussian". The latter is exact, accepts Gaussian releases only, and charges penalty decisions like
+        Gaussian releases.
     order : float, optional
-        Renyi order, fixed before anything is requested. Default: the one that is best for Gaussian releases.
+        Renyi order, fixed before anything is requested. Default: the order that is best for Gaussian
+        releases.
 
     Notes
     -----
     **Privacy.** At a fixed order, Renyi divergences of adaptively chosen mechanisms add up as long as their
     sum is bounded in advance (Feldman & Zrnic 2021); so do mu^2 in Gaussian differential privacy
-    (Smith & Thakurta 2022). A first request is chosen before any result: any accountant may price it, and
-    what is accepted only so leaves nothing.
+    (Smith & Thakurta 2022). The first request is chosen before any result, so any accountant may price it. If
+    it is accepted only on that ground, no budget remains after it.
     """
 
     epsilon: float
@@ -91,36 +93,36 @@ class PrivacyFilter:
         return Cost(self._room(self.order), EXCLUDED_SHARE * self.delta * math.exp(-self.epsilon) / 2)
 
     def cost(self, events: EventSet) -> Cost:
-        """What events take; the amount is inf for an event without a bound."""
+        """Return the cost of events; the amount is inf if one of them has no bound."""
         return _summed(
             (count, _leaf_cost(event, self.order, self.neighboring_relation))
             for event, count in events.counts.items()
         )
 
     def left(self, taken: Iterable[Cost]) -> Cost:
-        """Capacity minus what was taken; negative when a first request took more than the rule knows."""
+        """Return the capacity minus the costs so far; negative if a first request costs more by this rule."""
         capacity, used = self.capacity, _summed((1, cost) for cost in taken)
         return Cost(capacity.amount - used.amount, capacity.excluded - used.excluded)
 
     def accepts(self, taken: Iterable[Cost], more: Cost) -> bool:
-        """Whether `more` still fits after `taken`."""
+        """Return whether `more` still fits after `taken`."""
         left = self.left(taken)
         return more.amount <= left.amount and more.excluded <= left.excluded
 
     def accepts_alone(self, events: EventSet) -> bool:
-        """Whether events fit as the first request, by any accountant."""
+        """Return whether events fit as the first request, by any accountant."""
         guarantee = compose(events, self.neighboring_relation, reference_delta=self.delta)
         return guarantee.epsilon(self.delta) <= self.epsilon
 
     def largest_mu(self, taken: Iterable[Cost]) -> float:
-        """Largest mu of Gaussian releases that still fit after `taken`, which is not empty; rounded down."""
+        """Return the largest mu of Gaussian releases that fit after `taken` (not empty), rounded down."""
         left = self.left(taken)
         room = max(left.amount, 0.0) / UP**2 if left.excluded >= 0 else 0.0
         return math.sqrt(room if self.order is None else 2 * room / self.order) / UP
 
 
 def _summed(costs: Iterable[tuple[int, Cost]]) -> Cost:
-    """So many times each of some costs, rounded up."""
+    """Add up costs, each times a count, and round up."""
     known = list(costs)
     return Cost(
         math.fsum(count * cost.amount for count, cost in known) * UP,

@@ -1,4 +1,4 @@
-"""What is known of a run, or of a released likelihood, as JSON has it: the types of their facts."""
+"""Types of the facts about a run, or about a released likelihood, as values for JSON."""
 
 from typing import NotRequired, TypedDict
 
@@ -6,7 +6,7 @@ from pymc_dp.privacy.budget.plan import PlanFacts
 
 
 class Variable(TypedDict):
-    """A released variable; `dims` of None have no name, and `free` ones no Deterministic."""
+    """A released variable; `dims` is None where a dimension has no name, `free` False for Deterministics."""
 
     name: str
     free: bool
@@ -16,14 +16,14 @@ class Variable(TypedDict):
 
 
 class Coordinate(TypedDict):
-    """Coordinates of a dimension: see `encode_coordinate`."""
+    """Coordinates of a dimension; see `encode_coordinate`."""
 
     dtype: str
     values: list[float | str]
 
 
 class ReleasedFacts(TypedDict):
-    """How draws are read, and which Deterministics are not there since they read rows."""
+    """How draws are decoded, and which Deterministics are not released since they read rows."""
 
     variables: list[Variable]
     coords: dict[str, Coordinate]
@@ -31,7 +31,7 @@ class ReleasedFacts(TypedDict):
 
 
 class OwnerFacts(TypedDict):
-    """One of several data owners."""
+    """Facts about one of several data owners."""
 
     name: str
     plan: PlanFacts
@@ -42,7 +42,7 @@ class OwnerFacts(TypedDict):
 
 
 class Verdict(TypedDict):
-    """What is known of a coordinate of a released likelihood: see `likelihood.report.judge`."""
+    """How much the release says about a coordinate of a likelihood; see `likelihood.report.judge`."""
 
     verdict: str
     wider: float
@@ -50,7 +50,7 @@ class Verdict(TypedDict):
 
 
 class Fit(TypedDict):
-    """What counts say of the model behind a released likelihood: see `fit.judge_fit`."""
+    """Result of the test of fit of the model behind a released likelihood; see `fit.judge_fit`."""
 
     said: str
     tail: float | None
@@ -59,7 +59,7 @@ class Fit(TypedDict):
 
 
 class Predictions(TypedDict):
-    """What was predicted, and the shapes of the inputs."""
+    """Names of predicted variables, and shapes of the inputs."""
 
     variables: list[str]
     inputs: dict[str, list[int]]
@@ -70,7 +70,10 @@ type PublicArray = tuple[str, list[int], str]
 
 
 class Censoring(TypedDict):
-    """Of how many records a bound of censoring is unknown, and what was done: in doubt, if nothing can be."""
+    """Noisy number of records whose censoring bound is unknown, and how times were compared.
+
+    `in_doubt`: whether bounds are unknown for a variable whose times cannot be compared in intervals.
+    """
 
     unknown: float
     noise: float
@@ -80,14 +83,14 @@ class Censoring(TypedDict):
 
 
 class AccuracyFacts(TypedDict, total=False):
-    """What releases beside the search say of its accuracy: see `pymc_dp.likelihood.releases`."""
+    """Results of releases other than those of the search; see `pymc_dp.likelihood.releases`."""
 
     censoring: Censoring
     fit: Fit
 
 
 class SharedFacts(AccuracyFacts):
-    """What a released likelihood and its draws have in common; n is None where it is private."""
+    """Facts that a released likelihood and its draws have in common; n is None where it is private."""
 
     is_private: bool
     debug_seed_used: bool
@@ -101,7 +104,7 @@ class SharedFacts(AccuracyFacts):
 
 
 class Facts(ReleasedFacts, SharedFacts):
-    """What is known of a run."""
+    """Facts about a run."""
 
     plan: PlanFacts
     step: str
@@ -122,7 +125,7 @@ class Facts(ReleasedFacts, SharedFacts):
 
 
 class OwnersGuarantee(TypedDict):
-    """What one of several data owners is guaranteed; names as in `LikelihoodFacts`."""
+    """The guarantee of one of several data owners; names as in `LikelihoodFacts`."""
 
     name: str
     epsilon: float | None
@@ -134,32 +137,32 @@ class OwnersGuarantee(TypedDict):
 
 
 class LikelihoodFacts(SharedFacts):
-    """Facts of a release; those that are not required are left out by whoever writes numbers of their own.
+    """Facts about a released likelihood. Those that are not required may be missing in ones made by users.
 
     Attributes
     ----------
     epsilon, delta : float
-        Of the budget; epsilon is None where there is no privacy.
+        The budget; epsilon is None where there is no privacy.
     events : object
-        As `EventSet.to_json` writes them.
+        Events in the form of `EventSet.to_json`.
     neighboring_relation : {"substitute", "add_remove"}
     unit : {"row", "person"}
     n : int or None
-        None where it is private.
+        Number of records (persons); None where it is private.
     tables : list of int
-        Numbers of records, where there are several tables.
+        Numbers of records of each table, where there are several.
     is_private, debug_seed_used : bool
     versions : dict of str to str
     verdict : dict of str to Verdict
-        By parameter.
+        Verdict for each parameter.
     censoring : Censoring
-        How times were compared that arrays of bounds censor.
+        How times were compared that are censored by arrays of bounds.
     fit : Fit
-        Whether outcomes are spread as the model says.
+        Whether outcomes are distributed as in the model.
     rounds : list of float
         Shares of the budget of the search's releases.
     integrated, left_out, trusted_ops : list of str
-        Effects that were integrated; Deterministics that read rows; Ops that the user vouched for.
+        Effects that were integrated out; Deterministics that read rows; Ops that the user vouched for.
     public_arrays : list
         Label, shape and kind of each.
     owners : list of OwnersGuarantee

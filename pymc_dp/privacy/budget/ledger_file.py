@@ -24,16 +24,18 @@ from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
 from pymc_dp.rounding import round_down, round_up
 
-# "dpLe" in ASCII: tells a ledger from other SQLite files.
+# "dpLe" in ASCII: distinguishes a ledger from other SQLite files.
 APPLICATION_ID = 0x64704C65
+# Version of the file format.
 FORMAT = 2
-# For a lock that another process holds.
+# Time to wait for a lock that another process holds.
 _BUSY_SECONDS = 60.0
-# EXTRA (3) also syncs the directory after the journal is removed; fullfsync is for macOS.
+# PRAGMA settings. synchronous = EXTRA (3) also syncs the directory after the journal is removed; fullfsync is
+# for macOS.
 _SETTINGS = {"synchronous": 3, "fullfsync": 1, "trusted_schema": 0}
-# Suffixes of a write-ahead log's files.
+# Suffixes of the files of a write-ahead log.
 _LOG = ("-wal", "-shm")
-# Floats as repr text: exact, and the same in every SQLite build.
+# The tables. Floats are stored as text from repr: exact, and the same in every SQLite build.
 _SCHEMA = f"""
 PRAGMA application_id = {APPLICATION_ID};
 PRAGMA user_version = {FORMAT};
@@ -63,13 +65,14 @@ class Entry:
     Attributes
     ----------
     id : int
+        Number of the entry, from 1.
     created : str
         UTC, ISO 8601.
     label : str
     key : str or None
     events : EventSet
     confirmed : str or None
-        When the work ended normally; None as long as it is only reserved. Both count the same.
+        Time at which the work ended normally; None as long as it is only reserved. Both count the same.
     """
 
     id: int
@@ -91,18 +94,20 @@ class Ledger:
     Parameters
     ----------
     path : str or Path
-        Created if it does not exist (then `epsilon` and `delta` are needed), readable by its owner only. On a
-        local disk: network file systems do not lock reliably.
+        Created if it does not exist (then `epsilon` and `delta` are needed), readable by its owner only. It
+        must be on a local disk: network file systems do not lock reliably.
     epsilon, delta : float, optional
-        Budget of everything ever done with these data. Of an existing file: omitted, or equal to what it
-        says.
+        Budget of everything that is ever done with these data. For an existing file, omit them, or give the
+        values in the file.
     neighboring_relation : {"substitute", "add_remove"}, optional
-        As above; default for a new file "substitute".
+        For an existing file as above; default for a new file "substitute".
     accounting : {"renyi", "gaussian"}, optional
-        As above; default for a new file "renyi". See `pymc_dp.privacy.budget.filters.PrivacyFilter`.
+        For an existing file as above; default for a new file "renyi". See
+        `pymc_dp.privacy.budget.filters.PrivacyFilter`.
     privacy_unit : str, optional
-        As above: whose data the budget protects. "row", the default for a new file; the name under which
-        calls give ids, as "patient" for ``privacy_unit={"patient": ids}``; "id" for ids without a name.
+        Whose data the budget protects; for an existing file as above. "row", the default for a new file; the
+        name under which calls give ids, such as "patient" for ``privacy_unit={"patient": ids}``; or "id" for
+        ids without a name.
 
     Attributes
     ----------
@@ -113,16 +118,16 @@ class Ledger:
     Raises
     ------
     LedgerError
-        The file is missing (and no budget was given), damaged, not a ledger, from a newer version, or for
+        The file is missing (and no budget was given), damaged, not a ledger, from another version, or for
         another budget.
     ValueError
         An argument is out of range.
 
     Notes
     -----
-    **Privacy.** Everything accepted is together (epsilon, delta)-DP, also when requests depend on earlier
-    results (docs/ledger). A request is charged before its work begins and never given back. The file holds
-    events, labels and times; no data and no seed.
+    **Privacy.** All accepted requests together are (epsilon, delta)-DP, even if requests depend on earlier
+    results (docs/ledger). A request is charged before its work begins, and is never refunded. The file
+    contains events, labels and times; no data and no seed.
     """
 
     def __init__(
@@ -164,27 +169,27 @@ class Ledger:
 
     @property
     def epsilon(self) -> float:
-        """Budget."""
+        """Epsilon of the budget."""
         return self._budget.rule.epsilon
 
     @property
     def delta(self) -> float:
-        """Budget."""
+        """Delta of the budget."""
         return self._budget.rule.delta
 
     @property
     def neighboring_relation(self) -> str:
-        """Relation of every event in the ledger."""
+        """Neighbouring relation of all events in the ledger."""
         return self._budget.rule.neighboring_relation
 
     @property
     def accounting(self) -> str:
-        """Rule by which requests are accepted."""
+        """Name of the rule by which requests are accepted."""
         return self._budget.rule.accounting
 
     @property
     def privacy_unit(self) -> str:
-        """Whose data the budget protects: "row", or a name of ids."""
+        """Whose data the budget protects: "row", or the name of the ids."""
         return self._budget.unit
 
     # reserving
@@ -195,12 +200,13 @@ class Ledger:
         Parameters
         ----------
         events : DpEvent, EventSet, list, tuple or mapping
-            Everything the work will do; as in `EventSet`.
+            Everything that the work will release; as in `EventSet`.
         label : str
-            For people who read the ledger; at most 200 printable characters. Never put data in it.
+            Name of the entry, for people who read the ledger; at most 200 printable characters. Never put
+            data in it.
         key : str, optional
-            Name of the call: the same key with the same events is charged once, in whatever process it is
-            asked.
+            Name of the call. Requests with the same key and the same events are charged once, whichever
+            process makes them.
 
         Returns
         -------
@@ -210,24 +216,25 @@ class Ledger:
         Raises
         ------
         PrivacyBudgetExceeded
-            It does not fit; nothing was recorded.
+            The events do not fit the remaining budget; nothing was recorded.
         BudgetError
             The key was used for other events.
         LedgerError
-            The file cannot be used; treat it as a refusal.
+            The file cannot be used; treat this as a refusal.
         ValueError
-            Unknown or invalid event, other neighbouring relation, unsuitable label or key.
+            An event is unknown or invalid, the neighbouring relation differs, or the label or key is
+            unsuitable.
 
         Notes
         -----
-        **Privacy.** One exclusive transaction, on disk before this returns. Depends on events only, never on
-        data.
+        **Privacy.** One exclusive transaction, which is on disk before this returns. The decision depends on
+        events only, never on data.
         """
         _check_text("label", label)
         if key is not None:
             _check_text("key", key)
         requested = EventSet(events, self.neighboring_relation)
-        self.fits(requested)  # fills the cache of costs, so that the lock below is held for a moment only
+        self.fits(requested)  # fills the cache of costs, so that the lock below is held only briefly
         with self._transaction("EXCLUSIVE") as (db, entries):
             same = [entry for entry in entries if key is not None and entry.key == key]
             if same and same[0].events != requested:
@@ -260,7 +267,7 @@ class Ledger:
         )
 
     def confirm(self, reservation: int) -> None:
-        """Note that reserved work ended normally. It costs the same either way.
+        """Record that reserved work ended normally. The cost does not depend on it.
 
         Raises
         ------
@@ -275,7 +282,7 @@ class Ledger:
             )
 
     def record(self, events: Events, label: str = "", key: str | None = None) -> int:
-        """`reserve` and `confirm`, for work done elsewhere: call it before anybody sees the work's result.
+        """Reserve and confirm, for work done elsewhere: call this before anybody sees the work's result.
 
         Returns
         -------
@@ -285,9 +292,10 @@ class Ledger:
         Raises
         ------
         PrivacyBudgetExceeded
-            It does not fit; nothing was recorded, and the result must not be shown.
+            The events do not fit the remaining budget; nothing was recorded, and the result must not be
+            shown.
         BudgetError, LedgerError, ValueError
-            As `reserve`.
+            As in `reserve`.
         """
         reservation = self.reserve(events, label, key)
         self.confirm(reservation)
@@ -296,27 +304,28 @@ class Ledger:
     # reading
 
     def entries(self) -> tuple[Entry, ...]:
-        """Everything recorded, oldest first."""
+        """Return all entries, oldest first."""
         with self._transaction("DEFERRED") as (_, entries):
             return entries
 
     def spent(self) -> Guarantee:
-        """Composition of everything recorded, reserved and confirmed alike.
+        """Compose all entries, both reserved and confirmed ones.
 
         Returns
         -------
         Guarantee
-            What the list costs. What was promised, and may be published, is the budget: see docs/ledger.
+            Cost of the list of entries. The guarantee that holds, and may be published, is the budget: see
+            docs/ledger.
         """
         return self._composed(self.entries())
 
     def remaining(self) -> float:
-        """Largest epsilon of a run by itself, at the ledger's delta, that would still be accepted.
+        """Compute the largest epsilon of a run by itself, at the ledger's delta, that would be accepted now.
 
         Returns
         -------
         float
-            For Gaussian releases; rounded down. 0 when nothing fits.
+            Epsilon of Gaussian releases, rounded down; 0 when nothing fits.
         """
         entries = self.entries()
         if not entries:
@@ -325,7 +334,7 @@ class Ledger:
         return max(float(gaussian.epsilon(mu, self.delta)) * (1 - 1e-9), 0.0)
 
     def fits(self, events: Events) -> bool:
-        """Whether `reserve` would accept events now. Nothing is reserved."""
+        """Return whether `reserve` would accept events now. Nothing is reserved."""
         return self._fits(self.entries(), EventSet(events, self.neighboring_relation))
 
     def _fits(self, entries: Sequence[Entry], requested: EventSet) -> bool:
@@ -335,12 +344,12 @@ class Ledger:
         return not entries and rule.accepts_alone(requested)
 
     def largest(self, make_events: Callable[[int], Events], upper: int) -> int:
-        """Largest number for which events would be accepted now, as the largest `draws` that fits.
+        """Find the largest number for which events would be accepted now, such as the largest `draws`.
 
         Parameters
         ----------
         make_events : callable
-            Events as a function of an integer; their cost must not fall with it.
+            Events as a function of an integer. Their cost must not decrease with it.
         upper : int
             Largest number of interest, >= 0.
 
@@ -362,7 +371,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[tuple[sqlite3.Connection, tuple[Entry, ...]]]:
-        """As `_transaction`, of the file that was opened and of nothing older."""
+        """Open a transaction, and refuse a file that was replaced by another one or by an older copy."""
         with _transaction(self.path, kind) as (db, budget, entries):
             if budget != self._budget:
                 raise LedgerError(
@@ -382,7 +391,7 @@ class Ledger:
     _head = ("entry", "reserved at (UTC)", "status", "epsilon alone", "label")
 
     def _shown(self) -> tuple[list[str], list[tuple[str, ...]]]:
-        """What is said of everything together, and a row for each entry."""
+        """Return lines about all entries together, and a table row for each entry."""
         entries = self.entries()
         spent = round_up(self._composed(entries).epsilon(self.delta))
         count = "1 entry" if len(entries) == 1 else f"{len(entries)} entries"
@@ -411,7 +420,7 @@ class Ledger:
 
 
 def _place(path: object) -> Path:
-    """Where the file is, links resolved: SQLite's journal lies beside the file itself."""
+    """Return the path with links resolved, since SQLite's journal is in the directory of the file itself."""
     if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
         raise TypeError(f"path must be text or a pathlib.Path, got {type(path).__name__}.")
     text = str(path)
@@ -423,12 +432,12 @@ def _place(path: object) -> Path:
 
 
 def _beside(path: Path, suffixes: Sequence[str]) -> list[str]:
-    """Names of the files that SQLite would read into the ledger."""
+    """Return names of existing files beside the ledger that SQLite would read as parts of it."""
     return [f"{path.name}{suffix}" for suffix in suffixes if os.path.lexists(f"{path}{suffix}")]
 
 
 def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
-    """Write a whole new ledger beside `path`, then give it its name, unless another one is there."""
+    """Write a complete new ledger under another name, then link it to `path`, unless a file exists there."""
     left = _beside(path, ("-journal", *_LOG))
     if left and not path.exists():
         raise LedgerError(
@@ -467,7 +476,7 @@ def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
 
 @contextmanager
 def _transaction(path: Path, kind: str) -> Iterator[tuple[sqlite3.Connection, "_Budget", tuple[Entry, ...]]]:
-    """Inside a transaction: its connection, and all that the file says. Rolled back on error."""
+    """Open a transaction; yield its connection, the budget and all entries. Rolled back on error."""
     if not path.is_file():
         what = "What is there is not a file" if path.exists() else "It is not there any more"
         raise LedgerError(f"The ledger at {path} cannot be used. {what}.")
@@ -545,7 +554,7 @@ def _expected_schema() -> set[tuple[str, ...]]:
 
 
 class _Budget(NamedTuple):
-    """What a file is for."""
+    """Budget of a ledger file: its id, the rule, and the privacy unit."""
 
     uid: str
     rule: PrivacyFilter
@@ -589,7 +598,7 @@ def _read_entries(db: sqlite3.Connection, path: Path, budget: _Budget) -> tuple[
 
 
 def _digest(*values: object) -> str:
-    """Detects accidents; whoever can write the file can also forge it."""
+    """Return a checksum, which detects accidental damage; whoever can write the file can also forge it."""
     return hashlib.sha256(json.dumps(values, default=repr).encode()).hexdigest()
 
 

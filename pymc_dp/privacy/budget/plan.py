@@ -1,4 +1,4 @@
-"""What a whole call costs, and how it is spent, before any data are read."""
+"""The plan of a call: what it runs, releases and costs, known before any data are read."""
 
 import json
 import math
@@ -32,29 +32,31 @@ def running_epsilon(
     once: Events = (),
     total: float | None = None,
 ) -> np.ndarray:
-    """Epsilon after each iteration, computed before the run.
+    """Compute epsilon after each iteration, before the run.
 
     Parameters
     ----------
     iteration : DpEvent, EventSet, or sequence of EventSet
-        What an iteration of one chain releases; a sequence has one entry an iteration, or only one.
+        What an iteration of one chain releases. A sequence has one entry for each iteration, or a single
+        entry for all of them.
     iterations : int
-        Of each chain.
+        Number of iterations of each chain.
     delta : float
     neighboring_relation : {"substitute", "add_remove"}, optional
         As in `pymc_dp.privacy.compose`.
     chains : int
-        All of them are charged at each iteration.
+        Number of chains. Each iteration is charged for all of them.
     once : DpEvent, EventSet, list, tuple or mapping
-        Charged from the first iteration on.
+        What the run releases once, charged from the first iteration on.
     total : float, optional
         Epsilon of the whole run, if it is known.
 
     Returns
     -------
     ndarray, shape (iterations,)
-        Upper bounds, non-decreasing; the last is the epsilon of the run. Computed at numbers of iterations
-        that are a fifth apart; each of the others is charged as the next of these.
+        Upper bounds, non-decreasing; the last is the epsilon of the run. They are computed at numbers of
+        iterations that are a factor of about 1.2 apart; the entries between have the value of the next of
+        these.
     """
     check_delta(delta)
     given = list(iteration) if isinstance(iteration, list | tuple) else [iteration]
@@ -64,7 +66,7 @@ def running_epsilon(
     extra = EventSet(once, steps[0].neighboring_relation)
     if total is None:
         total = compose(_first(steps, extra, iterations, chains)).epsilon(delta)
-    # At numbers of iterations that are a fifth apart.
+    # Numbers of iterations at which epsilon is computed, a factor of 1.2 or less apart.
     ratio = np.geomspace(1, iterations, math.ceil(math.log(iterations) / math.log(1.2)) + 1)
     points = np.unique(np.minimum(np.ceil(ratio), iterations)).astype(int)
     values = [epsilon_of(_first(steps, extra, int(t), chains), delta, coarse=True) for t in points[:-1]]
@@ -75,13 +77,13 @@ def running_epsilon(
 
 
 def _first(steps: Sequence[EventSet], once: EventSet, t: int, chains: int) -> EventSet:
-    """The first t iterations of all chains."""
+    """Return the events of the first t iterations of all chains."""
     each = steps[:t] if len(steps) > 1 else [steps[0].repeated(t)]
     return EventSet([once, *(one.repeated(chains) for one in each)])
 
 
 class PlanFacts(TypedDict):
-    """A plan as JSON has it: see `PrivacyPlan.to_dict`."""
+    """A plan as values for JSON: see `PrivacyPlan.to_dict`."""
 
     epsilon: float
     delta: float
@@ -104,7 +106,7 @@ class Call:
         Target of the whole call; ``epsilon=inf`` for no privacy.
     neighboring_relation : {"substitute", "add_remove"}
     chains, tune, draws : int
-        Iterations are ``chains * (tune + draws)``: discarded draws are paid for like others.
+        There are ``chains * (tune + draws)`` iterations: tuning draws are paid for like others.
 
     Raises
     ------
@@ -149,11 +151,11 @@ class PrivacyPlan(Call):
     Attributes
     ----------
     mechanism : Mechanism
-        What each iteration of a chain runs, and is charged for.
+        What each iteration of a chain runs, and by which it is charged.
     clip_fraction : ClipFraction or None
-        Each chain's release of its mean clipped share.
+        Each chain's release of its mean share of clipped ratios.
     once : EventSet
-        What the call releases once, for all chains.
+        What the call releases once, for all chains together.
 
     Notes
     -----
@@ -177,29 +179,29 @@ class PrivacyPlan(Call):
 
     @cached_property
     def iteration(self) -> tuple[EventSet, ...]:
-        """What each iteration of a chain releases: one entry when all are alike, else ``tune + draws``."""
+        """Events of each iteration of a chain: one entry if all are the same, else ``tune + draws``."""
         return self._charged.iterations(self.neighboring_relation, self.length)
 
     @cached_property
     def chain(self) -> EventSet:
-        """What each chain releases once."""
+        """Events that each chain releases once."""
         relation = self.neighboring_relation
         own = self._charged.chain(relation)
         return own if self.clip_fraction is None else EventSet(self.clip_fraction.event(), relation) + own
 
     @property
     def release(self) -> str:
-        """What each iteration lets out."""
+        """What each iteration releases: "decisions", "noisy_ratio" or "gradients"."""
         return self.mechanism.release
 
     @property
     def is_private(self) -> bool:
-        """Whether every release has a price."""
+        """Whether every release has a finite price."""
         return self.guarantee.is_private
 
     @property
     def parameters(self) -> dict[str, float]:
-        """Public numbers that the call runs with; "clip_bound" is in nats of the untempered ratio."""
+        """Public settings of the call by name; "clip_bound" is in nats of the untempered ratio."""
         found = self.mechanism.parameters()
         if self.clip_fraction is not None:
             found["clip_fraction_noise_multiplier"] = self.clip_fraction.noise_multiplier
@@ -207,19 +209,19 @@ class PrivacyPlan(Call):
 
     @property
     def noise_multiplier(self) -> float:
-        """Noise of each log-ratio over its sensitivity: 0 without privacy, NaN where there is none."""
+        """Noise standard deviation of a log-ratio over its sensitivity; 0 if not private, NaN if none."""
         return self.mechanism.parameters().get("noise_multiplier", math.nan)
 
     @property
     def clip_bound(self) -> float | None:
-        """Largest bound of a record's untempered log-likelihood ratio, in nats; None if not one number."""
+        """Largest clip bound of a record's untempered log-ratio, in nats; None if it is not one number."""
         return self.mechanism.parameters().get("clip_bound")
 
     @property
     def mu(self) -> float:
-        """Gaussian-DP parameter of the whole call (of the noisy ratios, also when only decisions come out).
+        """Gaussian-DP parameter of the whole call, in which a penalty decision counts as its noisy log-ratio.
 
-        inf without privacy, NaN when not every release is Gaussian.
+        inf if the call is not private; NaN if not every release is Gaussian.
         """
         if not self.is_private:
             return math.inf
@@ -228,7 +230,7 @@ class PrivacyPlan(Call):
 
     @cached_property
     def events(self) -> EventSet:
-        """Everything the call releases."""
+        """Events of everything that the call releases."""
         chain = self._charged.run(self.neighboring_relation, self.length) + self.chain
         return chain.repeated(self.chains) + self.once
 
@@ -238,16 +240,16 @@ class PrivacyPlan(Call):
         return compose(self.events, reference_delta=self.delta)
 
     def epsilon_at(self, delta: float) -> float:
-        """Epsilon of the whole call at another delta, an upper bound."""
+        """Return an upper bound on epsilon of the whole call, at any delta."""
         return self.guarantee.epsilon(delta)
 
     def checked(self, call: Call, who: str) -> "PrivacyPlan":
-        """Itself, if it is the plan of a call and within its budget.
+        """Return this plan, if it is the plan of `call` and within its budget.
 
         Raises
         ------
         BudgetError
-            It is not: `who` made it.
+            It is not. The message names `who` made it.
         """
         if self.call != call.call or self.epsilon_at(call.delta) > call.epsilon:
             raise BudgetError(
@@ -259,7 +261,7 @@ class PrivacyPlan(Call):
 
     @property
     def promise(self) -> str:
-        """The guarantee by its name: never less than the events cost, whatever was asked for."""
+        """The guarantee in words, with an epsilon that is never below the cost of the events."""
         return promise(max(self.epsilon, self.epsilon_at(self.delta)), self.delta)
 
     @cached_property
@@ -276,7 +278,7 @@ class PrivacyPlan(Call):
         )
 
     def running_epsilon(self) -> np.ndarray:
-        """Epsilon, at the plan's delta, of the first t iterations of every chain.
+        """Return epsilon, at the plan's delta, of the first t iterations of all chains, for each t.
 
         Returns
         -------
@@ -290,7 +292,7 @@ class PrivacyPlan(Call):
         return PrivacyPlan.from_dict, (self.to_dict(),)
 
     def to_dict(self) -> PlanFacts:
-        """Fields as JSON-able values."""
+        """Return the fields as values for JSON."""
         return {
             **self.call,  # type: ignore[typeddict-item]
             "mechanism": encode(self.mechanism, REGISTRY),
@@ -300,7 +302,7 @@ class PrivacyPlan(Call):
 
     @classmethod
     def from_dict(cls, values: PlanFacts) -> "PrivacyPlan":
-        """Rebuild from `to_dict`; other keys are ignored."""
+        """Rebuild a plan from `to_dict`; other keys are ignored."""
         share = values["clip_fraction"]
         own: dict[str, Any] = {one.name: values[one.name] for one in fields(Call)}  # type: ignore[literal-required]
         return cls(
@@ -311,7 +313,7 @@ class PrivacyPlan(Call):
         )
 
     def settings(self) -> str:
-        """Public numbers that the step runs with, in words."""
+        """Return the public settings of the mechanism, in words."""
         shown = self.mechanism.parameters().items()
         return ", ".join(f"{name.replace('_', ' ')} {value:.4g}" for name, value in shown)
 

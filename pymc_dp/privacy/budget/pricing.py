@@ -1,7 +1,7 @@
-"""From a call to its plan: the noise, the bound or the batches of each mechanism that its budget allows.
+"""From a call to its plan: the noise, the clip bound or the batches of each mechanism that the budget allows.
 
-A function a mechanism. Each says which settings are tried; `Budget.solve` finds the dearest that were
-composed and found within the budget.
+There is one function for each mechanism, which defines the settings to be tried. `Budget.solve` finds the
+most expensive setting whose composed price is within the budget.
 """
 
 import math
@@ -41,7 +41,7 @@ def calibrate(
     shift: float | None = None,
     noise_std: float | None = None,
 ) -> PrivacyPlan:
-    """Noise of the penalty algorithm that keeps a whole call within (epsilon, delta).
+    """Find the noise of the penalty algorithm that keeps a whole call within (epsilon, delta).
 
     Parameters
     ----------
@@ -53,12 +53,12 @@ def calibrate(
         As in `pymc.sample`.
     neighboring_relation : {"substitute", "add_remove"}
     clip_fraction : bool
-        Release each chain's mean clipped share, for 1e-4 of the budget.
+        Whether each chain releases the mean share of clipped ratios, for 1e-4 of the budget.
     release : {"decisions", "noisy_ratio"}
-        What each iteration lets out: the accept decision alone, or the noisy log-ratio as well.
+        What each iteration releases: the accept decision alone, or the noisy log-ratio as well.
     shift, noise_std : float, optional
-        At most one of them, when it is the same public number at every iteration: the sensitivity of the
-        tempered log-ratio, or the standard deviation of its noise, in nats. Decisions then cost less.
+        The sensitivity of the tempered log-ratio, or the standard deviation of its noise, in nats. Give one
+        of them if it is the same public number at every iteration: decisions then cost less.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def penalty(
     shift: float | None = None,
     noise_std: float | None = None,
 ) -> PrivacyPlan:
-    """Noise multiplier of the penalty test on the full batch; see `calibrate`."""
+    """Find the noise multiplier of the penalty test on the full batch; see `calibrate`."""
     check_choice("release", release, ("decisions", "noisy_ratio"))
     if shift is not None and noise_std is not None:
         raise ValueError("give shift or noise_std, not both.")
@@ -91,32 +91,34 @@ def penalty(
         std = noise_std if shift is None else noise_multiplier * shift
         return Penalty(noise_multiplier, std, one_scale=std is not None)
 
-    # Decisions never cost more than the Gaussians behind them, so `exact` fits; look below it.
+    # Decisions never cost more than the Gaussian releases they are computed from, so `exact` fits: search
+    # below it.
     return budget.solve(at, 0.8 * exact, (exact, 1e-3 * exact), free=Penalty(0.0))
 
 
 @lru_cache(maxsize=256)
 def barker(call: Call, tempering: float = 1.0, *, clip_fraction: bool = False) -> PrivacyPlan:
-    """Barker's test on all records, with the largest clip bound; none without privacy."""
+    """Plan Barker's test on all records, with the largest clip bound that fits (none without privacy)."""
     budget = Budget(call, clip_fraction)
     sensitivity = ExactSum.sensitivity(call.neighboring_relation)
 
     def at(eta: float) -> Barker:
-        # The bound is less by the rounding of a few operations on the way from one to the other.
+        # The margin is for rounding: the eta of the bound must not exceed the eta that is charged.
         return Barker(eta, eta / (tempering * sensitivity) * (1 - 1e-12))
 
-    # eta^2 / 8-zCDP is mu = eta / 2: as much as that is always allowed, up to the tightness of zCDP.
+    # A decision is eta^2 / 8-zCDP, as a Gaussian with mu = eta / 2. The search starts at the eta that the
+    # budget allows by this formula.
     start = 2 * math.sqrt(budget.mu_squared / call.iterations)
     return budget.solve(at, start, (LEAST, MOST), free=Barker(math.inf, None))
 
 
 def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bool) -> PrivacyPlan:
-    """Barker's test on all records at a given clip bound.
+    """Plan Barker's test on all records at a given clip bound.
 
     Raises
     ------
     BudgetError
-        It does not fit.
+        Its price does not fit the budget.
     """
     eta = tempering * ExactSum.sensitivity(call.neighboring_relation) * clip_bound
 
@@ -128,12 +130,12 @@ def barker_at(call: Call, clip_bound: float, tempering: float, clip_fraction: bo
 
 
 def barker_on_batches(call: Call, batches: FixedSizeBatches, clip_bound: float) -> PrivacyPlan:
-    """Minibatch Barker, whose price is fixed by the sizes of batch and data.
+    """Plan minibatch Barker, whose price is determined by the sizes of batch and data.
 
     Raises
     ------
     BudgetError
-        It does not fit.
+        Its price does not fit the budget.
     """
 
     def advice() -> str:
@@ -149,13 +151,14 @@ def barker_on_batches(call: Call, batches: FixedSizeBatches, clip_bound: float) 
 
 @lru_cache(maxsize=256)
 def penalty_on_batches(call: Call, batches: FixedSizeBatches, *, release: str = "decisions") -> PrivacyPlan:
-    """Noise of the subsampled penalty (Räisä 2021, Theorem 9).
+    """Find the noise of the subsampled penalty algorithm (Räisä 2021, Theorem 9).
 
-    The noise multiplier is the noise's standard deviation over the sensitivity of the corrected ratio.
+    The noise multiplier is the standard deviation of the noise divided by the sensitivity of the corrected
+    ratio.
     """
     budget = Budget(call)
-    plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # a Gaussian without sampling
-    many = batches.batch_size / batches.dataset_size * plain  # where releases are many and small
+    plain = 1.01 * math.sqrt(call.iterations / budget.mu_squared)  # noise multiplier without subsampling
+    many = batches.batch_size / batches.dataset_size * plain  # in the limit of many small releases
     start = max(many, min(plain, 0.3))
 
     def at(noise_multiplier: float) -> PenaltyOnBatches:
@@ -168,16 +171,16 @@ def penalty_on_batches(call: Call, batches: FixedSizeBatches, *, release: str = 
 def hamiltonian(
     call: Call, n_leapfrog: int, gradient_share: float, *, clip_fraction: bool = False
 ) -> PrivacyPlan:
-    """Noise of DP HMC (Räisä 2021, section 5.2): `n_leapfrog` gradients and one decision an iteration.
+    """Find the noise of DP HMC (Räisä 2021, section 5.2).
 
-    Each chain releases one gradient more.
+    Each iteration releases `n_leapfrog` gradients and one decision, and each chain one more gradient.
     """
     budget = Budget(call, clip_fraction)
     gradients = call.iterations * n_leapfrog + call.chains
     ratio = budget.gaussian(call.iterations, 1 - gradient_share)
     gradient = budget.gaussian(gradients, gradient_share)
 
-    # At scale 1 the Gaussians behind the decisions fit; decisions cost less.
+    # At scale 1 the budget is met if each decision is charged as a Gaussian release. Decisions cost less.
     def at(scale: float) -> Hamiltonian:
         return Hamiltonian(scale * ratio, scale * gradient, n_leapfrog)
 
@@ -186,27 +189,27 @@ def hamiltonian(
 
 @lru_cache(maxsize=64)
 def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
-    """DPSGHMC, with as much more noise than its friction's as the budget needs.
+    """Plan DPSGHMC, with the noise of its friction, or more where the budget needs it.
 
     Parameters
     ----------
     call : Call
     dynamics : Dynamics
     n_steps : int
-        Gradients of an iteration, >= 1.
+        Number of gradients in an iteration, >= 1.
 
     Returns
     -------
     PrivacyPlan
-        Of `Friction`. Where the friction of `dynamics` alone is within the budget, that is the plan;
-        otherwise the smallest noise multipliers are raised to a common floor, so that the budget is spent.
+        Plan of the mechanism `Friction`. If the noise of `dynamics` is within the budget, it is used as it
+        is; otherwise noise multipliers below a common floor are raised to it, so that the budget is spent.
 
     Raises
     ------
     ValueError
         `n_steps` is out of range.
     BudgetError
-        No noise is within the budget, as far as the accountants can tell.
+        The accountants find no noise within the budget.
     """
     check_count("n_steps", n_steps)
     own = dynamics.noise_multipliers(call.length, call.neighboring_relation)
@@ -219,24 +222,26 @@ def friction(call: Call, dynamics: Dynamics, n_steps: int) -> PrivacyPlan:
 
     if own.min() > 0 and budget.fits(at(0.0)):
         return budget.plan(at(0.0))
-    # Equal releases in the Gaussian limit: ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
+    # Start of the search: the Gaussian limit of equal releases, ``mu^2 = k q^2 (exp(1 / nm^2) - 1)``.
     q = dynamics.batches.sampling_probability
     guess = 1 / math.sqrt(math.log1p(budget.mu_squared / (call.iterations * n_steps * q * q)))
     return budget.solve(at, guess, free=at(0.0))
 
 
-# Expected draws of a record from which on all records are used instead: a draw costs two evaluations of the
-# log-likelihood, a record of the full batch one, and the full batch is cheaper in privacy and has no noise.
+# Expected number of draws of a record from which on all records are used instead of a batch. A draw takes two
+# evaluations of the log-likelihood and a record of the full batch one, and the full batch costs less privacy
+# and has no sampling noise.
 FULL_BATCH_FROM = 0.5
-# Batches below this save no time: an iteration costs as much without any record.
+# Smallest default batch, in records: smaller ones save no time, as the fixed cost of an iteration is as
+# large.
 SMALLEST_BATCH = 1000
-# Largest x = N B / lambda of a bound that is found from a batch size: longer moves would drown in the noise
-# of their batch, at any price.
+# Largest x = N B / lambda of a clip bound that is found from a given batch size: for longer moves the
+# sampling noise of the batch would be too large, whatever the budget.
 LARGEST_X = 10.0
 
 
 def default_inclusion(clip_bound: float, n: int, d: int) -> float:
-    """Expected draws of a record when no batch size is given.
+    """Compute the expected number of draws of a record for a call that gives no batch size.
 
     Parameters
     ----------
@@ -250,9 +255,10 @@ def default_inclusion(clip_bound: float, n: int, d: int) -> float:
     Returns
     -------
     float
-        Large enough that (1) drawing a batch adds a variance of at most about 1 to the log-ratio, in the mean
-        over directions of a short move, whatever the records (docs/proofs/fast_mh, section 7); (2) ``x = N B
-        / lambda <= 1``, where batches cost next to nothing in privacy; (3) there are 1,000 records.
+        Large enough that (1) sampling of the batch adds a variance of at most about 1 to the log-ratio, on
+        average over the directions of a short move, whatever the records (docs/proofs/fast_mh, section 7);
+        (2) ``x = N B / lambda <= 1``, where batches cost hardly more privacy than all records do, if records
+        are replaced; (3) a batch has 1,000 records or more.
     """
     return max(n * clip_bound**2 / d + 0.5 * clip_bound, 2 * clip_bound, SMALLEST_BATCH / n)
 
@@ -269,7 +275,7 @@ def fast_mh(
     inclusion: float | None = None,
     clip_bound: float | None = None,
 ) -> PrivacyPlan:
-    """Bound and batches of DP-Fast MH.
+    """Find the clip bound and the batches of DP-Fast MH.
 
     Parameters
     ----------
@@ -283,24 +289,24 @@ def fast_mh(
         Standard deviation of the noise of the longest move, in nats, for the penalty test. Default: Barker's
         test, and no noise (docs/proofs/fast_mh, Theorem 5).
     one_scale : bool
-        Whether all moves have that noise; decisions are then cheaper on the full batch.
+        Whether all moves have noise of this standard deviation. Decisions then cost less on the full batch.
     inclusion : float, optional
-        Expected draws of a record, batch size over n. Default: `default_inclusion`. From `FULL_BATCH_FROM`
-        on, all records are used.
+        Expected number of draws of a record: batch size divided by n. Default: `default_inclusion`. From
+        `FULL_BATCH_FROM` on, all records are used.
     clip_bound : float, optional
-        In nats of the untempered ratio. Default: the largest that fits.
+        Clip bound in nats of the untempered ratio. Default: the largest that fits.
 
     Returns
     -------
     PrivacyPlan
-        Of `OnTunaBatches`, or of `Barker` or `Penalty` on all records.
+        Plan of `OnTunaBatches`, or of `Barker` or `Penalty` on all records.
 
     Raises
     ------
     BudgetError
         The bound does not fit the budget, whatever the batches.
     ValueError
-        The batch is too small for the bound: no lambda is left.
+        The batch is too small for the bound: no lambda > 0 is left.
     """
     sensitivity = ExactSum.sensitivity(call.neighboring_relation)
     given = None if clip_bound is None else tempering * clip_bound
@@ -310,12 +316,11 @@ def fast_mh(
 
     budget = Budget(call)
     if math.isinf(call.epsilon):
-        # A tenth of the records in a batch, when there is no privacy to pay for, and so nothing to derive it
-        # from.
+        # Without a budget to derive the batch size from, a batch has a tenth of the records.
         share = inclusion or max(0.1, SMALLEST_BATCH / n, 2 * (given or 0.0))
         if share >= FULL_BATCH_FROM:
             return budget.plan(Unlimited(clip_bound))
-        # TunaMH: a bound that leaves some lambda.
+        # Plain TunaMH: the largest bound with x <= LARGEST_X, so that lambda > 0.
         bound = share * LARGEST_X / (1 + LARGEST_X) if given is None else given
         return budget.plan(batches(share, bound, 0.0))
 
@@ -330,12 +335,12 @@ def fast_mh(
     else:
         nm = penalty(call, clip_fraction=False, noise_std=noise_std if one_scale else None).noise_multiplier
         largest = noise_std / (nm * sensitivity)
-    largest *= 1 - 1e-12  # less by the rounding of a few operations on the way back
+    largest *= 1 - 1e-12  # a margin for rounding: the price of this bound must not exceed the budget
     if given is not None:
         most = round_down(0.999 * largest / tempering, 3)
         less = f"Take clip_bound = {most} or less, fewer draws, a shorter tune, fewer chains"
         advice = f"{less}, or a larger epsilon."
-        # The smallest batches that fit, not below the default.
+        # Take the smallest batches that fit, but none below the default size.
         least = default_inclusion(given, n, d) if inclusion is None else inclusion
         if least < FULL_BATCH_FROM:
             if inclusion is not None:
@@ -354,5 +359,6 @@ def fast_mh(
 
     if inclusion is not None:
         largest = min(largest, inclusion * LARGEST_X / (1 + LARGEST_X))
-    # With a batch for far shorter moves the largest bound is far too dear, and its price takes long.
+    # If the given batch is small, the largest bound costs far too much, and pricing it takes long: start
+    # lower.
     return budget.solve(at, min(largest, inclusion or largest) / 2, (LEAST, largest))

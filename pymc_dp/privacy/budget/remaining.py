@@ -1,4 +1,4 @@
-"""What a call has left for its iterations: the dearest setting within it, or whether a given price fits."""
+"""The budget of a call's iterations: the most expensive setting that fits, or whether a given one fits."""
 
 import math
 from collections.abc import Callable
@@ -11,42 +11,44 @@ from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import Mechanism
 from pymc_dp.rounding import UP, round_up
 
-# Share of the budget, as rho = mu^2 / 2, for the released clip fractions of all chains together.
+# Share of the budget (of rho = mu^2 / 2) for the released clip fractions of all chains together.
 CLIP_FRACTION_SHARE = 1e-4
-#: Ends of searches for settings without other ones: nothing of use is beyond.
-LEAST, MOST = 1e-12, 1e12
+#: Smallest setting of a search without other limits: smaller ones are useless.
+LEAST = 1e-12
+#: Largest setting of such a search.
+MOST = 1e12
 
 
 class Budget:
-    """What a call has left for its iterations.
+    """Budget of a call that remains for its iterations, after what is released once.
 
     Parameters
     ----------
     call : Call
     clip_fraction : bool
-        Each chain releases its mean clipped share, for 1e-4 of the budget.
+        Whether each chain releases its mean share of clipped ratios, for 1e-4 of the budget.
     """
 
     def __init__(self, call: Call, clip_fraction: bool = False):
         self.call = call
         self.share: ClipFraction | None = None
-        # mu^2 that is left for the iterations of all chains, counting Gaussians only.
+        # mu^2 that remains for the iterations of all chains, if they are Gaussian releases.
         self.mu_squared = float(gaussian.mu(call.epsilon, call.delta)) ** 2
         if clip_fraction and math.isfinite(call.epsilon):
             self.share = ClipFraction(self.gaussian(call.chains, CLIP_FRACTION_SHARE))
             self.mu_squared -= call.chains * (1 / self.share.noise_multiplier**2)
 
     def gaussian(self, releases: int, share: float = 1.0) -> float:
-        """Noise multiplier of so many Gaussian releases that cost a share of what is left, as mu^2."""
+        """Return the noise multiplier at which a number of Gaussian releases cost a share of `mu_squared`."""
         return math.sqrt(releases / (share * self.mu_squared)) * UP
 
     def plan(self, mechanism: Mechanism) -> PrivacyPlan:
-        """Plan whose iterations run a mechanism."""
+        """Return the plan whose iterations run a mechanism."""
         nothing = EventSet([], self.call.neighboring_relation)
         return PrivacyPlan(**self.call.call, mechanism=mechanism, clip_fraction=self.share, once=nothing)
 
     def fits(self, mechanism: Mechanism) -> bool:
-        """Whether its plan is within the budget, by an upper bound of its price."""
+        """Return whether the mechanism's plan is within the budget, by an upper bound of its price."""
         return calibration.epsilon_of(self.plan(mechanism).events, self.call.delta) <= self.call.epsilon
 
     def solve(
@@ -56,15 +58,23 @@ class Budget:
         ends: tuple[float, float] = (MOST, LEAST),
         free: Mechanism | None = None,
     ) -> PrivacyPlan:
-        """Dearest plan with a setting between two ends, never over the budget (`calibration.dearest`).
+        """Find the most expensive plan within the budget, over a setting (`calibration.dearest`).
 
-        `ends` are from the cheapest to the dearest: by default those of a noise scale. Where there is no
-        budget to keep, with ``epsilon=inf``, that of `free`.
+        Parameters
+        ----------
+        at : callable
+            Mechanism as a function of the setting.
+        start : float
+            Setting at which the search starts.
+        ends : tuple of float
+            The cheapest and the most expensive setting. Default: those of a noise scale.
+        free : Mechanism, optional
+            Mechanism that is taken if ``epsilon=inf``.
 
         Raises
         ------
         BudgetError
-            There is none.
+            No setting is within the budget.
         """
         call = self.call
         if free is not None and math.isinf(call.epsilon):
@@ -85,21 +95,21 @@ class Budget:
 def fixed(
     call: Call, mechanism: Mechanism, advice: Callable[[], str], *, clip_fraction: bool = False
 ) -> PrivacyPlan:
-    """Plan of an iteration whose price is given.
+    """Return the plan of a mechanism that has no setting to search, if it is within the budget.
 
     Parameters
     ----------
     call : Call
     mechanism : Mechanism
     advice : callable
-        How to make it cheaper, for the error.
+        Returns advice on how to make the call cheaper, for the error message.
     clip_fraction : bool
         As in `Budget`.
 
     Raises
     ------
     BudgetError
-        It does not fit; nothing has been read.
+        The price does not fit the budget; nothing has been read.
     """
     budget = Budget(call, clip_fraction)
     plan = budget.plan(mechanism)

@@ -1,4 +1,4 @@
-"""The budget of one release that no chain makes: its events, its noise, its entry in a ledger."""
+"""The budget of Gaussian releases outside of chains: their events, their noise, their entry in a ledger."""
 
 import math
 import uuid
@@ -21,7 +21,7 @@ from pymc_dp.rounding import UP
 
 
 class SpendingFacts(TypedDict):
-    """What a release cost, as JSON has it."""
+    """Cost of a release, as values for JSON."""
 
     epsilon: float
     delta: float
@@ -33,20 +33,21 @@ class SpendingFacts(TypedDict):
 
 
 class Spending:
-    """Gaussian releases, each once, in the order of their shares.
+    """A budget for a sequence of Gaussian releases, which are made in the order of their shares.
 
     Parameters
     ----------
     epsilon : float
         > 0; inf for no privacy.
     delta : float or None
-        None: the ledger's.
+        None: the delta of the ledger.
     shares : sequence of float
-        Of the budget, in the order in which they are released; they add up to at most 1.
+        Share of the budget (of mu squared) for each release, in the order in which they are made. They add up
+        to at most 1.
     neighboring_relation : {"substitute", "add_remove"}
     ledger : Ledger, optional
     label : str
-        For the ledger's reader.
+        Name of the ledger's entry.
     debug_seed : int, optional
 
     Raises
@@ -56,8 +57,8 @@ class Spending:
 
     Notes
     -----
-    **Privacy.** Event of each release: a Gaussian of noise multiplier ``1 / sqrt(share mu^2)``. `pay` comes
-    before any row is read; nothing is released that was not paid for.
+    **Privacy.** Event of each release: a Gaussian of noise multiplier ``1 / sqrt(share mu^2)``. `pay` must be
+    called before any row is read; nothing is released that was not paid for.
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class Spending:
         if delta is None:
             if epsilon != math.inf:
                 raise TypeError("delta is missing: give it, or a ledger, whose delta is then taken.")
-            delta = 1e-6  # any: nothing is promised
+            delta = 1e-6  # any value would do, as nothing is guaranteed
         check_target(epsilon, delta)
         self.delta = float(delta)
         check_relation(neighboring_relation)
@@ -93,33 +94,34 @@ class Spending:
 
     @property
     def events(self) -> EventSet:
-        """What is released."""
+        """Events of all releases."""
         if math.isinf(self.epsilon):
             return EventSet.unlimited(self.neighboring_relation)
         return EventSet([dp_event.GaussianDpEvent(nm) for nm in self.multipliers], self.neighboring_relation)
 
     @property
     def guarantee(self) -> Guarantee:
-        """Trade-off curve of this release by itself."""
+        """Trade-off curve of these releases by themselves."""
         return compose(self.events, reference_delta=self.delta)
 
     def pay(self, quiet: bool = False) -> int | None:
-        """Charge the ledger; before a row is read.
+        """Charge the ledger. Call this before a row is read.
 
         Parameters
         ----------
         quiet : bool
-            Whether nobody is told that the result is not private: somebody else is, or it is of made-up rows.
+            Whether to omit the warning that a result is not private: the caller warns, or the rows are made
+            up.
 
         Returns
         -------
         int or None
-            The ledger's entry, for `confirm`.
+            Number of the ledger's entry, for `confirm`.
 
         Raises
         ------
         PrivacyBudgetExceeded
-            The ledger has no room.
+            The releases do not fit the ledger's remaining budget.
         """
         self._paid = True
         if not (self.is_private or quiet):
@@ -130,27 +132,27 @@ class Spending:
         return self.ledger.reserve(charged, label=self.label, key=uuid.uuid4().hex)
 
     def confirm(self, entry: int | None) -> None:
-        """Note in the ledger that the work ended."""
+        """Record in the ledger that the work ended normally."""
         if entry is not None and self.ledger is not None:
             self.ledger.confirm(entry)
 
     def noise(self, sensitivity: float) -> float:
-        """Standard deviation of the next release's noise, for a sum of that sensitivity."""
+        """Return the standard deviation of the next release's noise, for a sum of the given sensitivity."""
         return sensitivity * self._left[0]
 
     def release(self, total: ExactSum, sensitivity: float) -> tuple[Any, float]:
-        """Noisy sum, and the noise's standard deviation, both in units of ``total.unit``'s unit.
+        """Release a sum with noise; return it and the noise's standard deviation, both times `total.unit`.
 
         Parameters
         ----------
         total : ExactSum
         sensitivity : float
-            Most that one record moves ``total.value`` by, in Euclidean norm.
+            The most by which one record moves ``total.value``, in Euclidean norm.
 
         Raises
         ------
         RuntimeError
-            It was not paid for, or `portion` has given a part of it away: a bug.
+            The release was not paid for, or `portion` has used a part of it: a bug.
         """
         if not self._paid or not self._left or self._unspent < 1:
             raise RuntimeError("nothing is released that was not paid for.")
@@ -165,22 +167,23 @@ class Spending:
         return nearest if nearest <= self._unspent else math.nextafter(nearest, 0.0)
 
     def portion(self, share: float) -> float:
-        """Noise multiplier of one of several Gaussian releases that are made in the place of the next one.
+        """Spend a part of the next release on one of several Gaussian releases that are made in place of it.
 
         Parameters
         ----------
         share : float
-            Of the squared ``1 / noise multiplier`` of the next release; it may depend on what was released
-            before.
+            Part of the squared ``1 / noise multiplier`` of the next release. It may depend on what was
+            released before.
 
         Returns
         -------
         float
+            Noise multiplier of the partial release.
 
         Raises
         ------
         RuntimeError
-            It was not paid for, or more than all would be spent: a bug.
+            The release was not paid for, or its parts would exceed it: a bug.
 
         Notes
         -----
@@ -194,7 +197,7 @@ class Spending:
         return self._left[0] / math.sqrt(share)
 
     def facts(self) -> SpendingFacts:
-        """What a report needs to know, as JSON-able values."""
+        """Return what a report needs, as values for JSON."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -207,7 +210,7 @@ class Spending:
 
 
 def cost_in_words(facts: SpendingFacts, unit: str) -> str:
-    """One sentence on what a release costs and protects, a row or a person."""
+    """Write one sentence on the cost of a release, and on what it protects: a row or a person."""
     if not facts["is_private"]:
         return "NONE. THIS RESULT IS NOT PRIVATE: epsilon = inf, or a debug seed."
     changed = "differs in the values of" if facts["neighboring_relation"] == "substitute" else "has or lacks"

@@ -1,4 +1,4 @@
-"""What every report says of a guarantee, in words."""
+"""Descriptions of a guarantee in words, for all reports."""
 
 import math
 import textwrap
@@ -10,11 +10,11 @@ from pymc_dp.errors import WeakGuaranteeWarning
 from pymc_dp.privacy.accounting.composition import Guarantee
 from pymc_dp.rounding import round_up
 
-#: Deltas at which epsilon is reported, besides that of the budget.
+#: Values of delta at which epsilon is reported, in addition to that of the budget.
 DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9)
-#: Terms of a report, each with what it is.
+#: Rows of a report: terms and their descriptions.
 type Rows = Iterator[tuple[str, str]]
-# Sentences that all reports have.
+# Sentence of every report, after one on earlier releases of the same data.
 ONE_CALL = (
     "Then the guarantee is of this call alone, and what is claimed of all together is their joint cost: the "
     "ledger's."
@@ -26,12 +26,12 @@ FLOATING_POINT = (
 
 
 def wrap(key: str, value: str) -> list[str]:
-    """Lines of one entry of a report."""
+    """Break one entry of a report into lines."""
     return textwrap.wrap(f"{key + ': ':<20}{value}", width=110, subsequent_indent=" " * 20)
 
 
 def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
-    """Why a guarantee says little, in sentences; none if it does not, or if there is none.
+    """Return sentences on why a guarantee is weak; none if it is not weak, or if there is no guarantee.
 
     Parameters
     ----------
@@ -42,7 +42,9 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
     if not math.isfinite(epsilon):
         return []
     said = []
-    usual = 20.0  # above it, exp(epsilon) is more than 4e8: who has a doubt about a record can lose it
+    # Above it exp(epsilon), the factor by which odds about a record may change, is more than 4e8: whoever has
+    # a doubt about a record can lose it.
+    usual = 20.0
     if epsilon > usual:
         said.append(
             f"epsilon = {epsilon:g} is above {usual:g}: odds about one record may change "
@@ -57,39 +59,39 @@ def weaknesses(epsilon: float, delta: float, n: int | None) -> list[str]:
 
 
 def warn_weak(epsilon: float, delta: float, n: int | None) -> None:
-    """Say why a guarantee says little, at the line of the user's that asked for it: see `weaknesses`."""
+    """Warn about a weak guarantee (see `weaknesses`), at the line of the user's code that asked for it."""
     package = str(Path(__file__).parents[2])
     for said in weaknesses(epsilon, delta, n):
         warnings.warn(said, WeakGuaranteeWarning, skip_file_prefixes=(package,))
 
 
 def promise(epsilon: float, delta: float) -> str:
-    """A guarantee by its name, with its numbers rounded up."""
+    """Write a guarantee as (epsilon, delta)-differential privacy, with its numbers rounded up."""
     return f"({round_up(epsilon)}, {round_up(delta)})-differential privacy"
 
 
 def no_promise(what: str, debug_seed: bool) -> str:
-    """Why a result has no guarantee."""
+    """Write why a result has no guarantee."""
     why = "a debug seed makes the noise reproducible" if debug_seed else "epsilon = inf, no noise for privacy"
     return f"NONE. THIS {what} IS NOT PRIVATE: {why}"
 
 
 def of_budget(epsilon: float, delta: float, n: int | None) -> Rows:
-    """The budget, and why it says little if it does."""
+    """Yield the rows on the budget, and on why it is weak if it is."""
     yield "Budget", f"epsilon = {round_up(epsilon)}, delta = {round_up(delta)}"
     for said in weaknesses(epsilon, delta, n):
         yield "Weak", said
 
 
 def of_curve(guarantee: Guarantee, delta: float) -> Rows:
-    """Epsilon at several deltas, and who proves it."""
+    """Yield the rows on epsilon at several deltas, and on the accountant that proves it."""
     deltas = sorted({*DELTAS, delta}, reverse=True)
     yield "epsilon at delta", "; ".join(f"{round_up(guarantee.epsilon(one))} at {one:g}" for one in deltas)
     yield "Accountant", guarantee.accountant
 
 
 def of_owner(promised: str, unit: str, n: int | None, settings: str, ledger: bool) -> str:
-    """What one of several data owners is guaranteed."""
+    """Write the guarantee of one of several data owners."""
     held = f"n = {n} (public)" if n else "n withheld"
     charged = "charged to" if ledger else "without"
     return (
@@ -99,12 +101,12 @@ def of_owner(promised: str, unit: str, n: int | None, settings: str, ledger: boo
 
 
 def whole(unit: str) -> str:
-    """Whom a guarantee protects: a row, or a person, who may have several."""
+    """Write whom a guarantee protects: a row, or a person, who may have several rows."""
     return "person (all rows with one id)" if unit == "person" else unit
 
 
 def count_in_words(n: int | None, tables: Sequence[int]) -> str:
-    """How many units there are, to be put behind what they are; nothing where that is private."""
+    """Write the number of units, as a suffix of their description; empty where the number is private."""
     if not n:
         return ""
     listed = ", ".join(map(str, tables))
@@ -113,7 +115,7 @@ def count_in_words(n: int | None, tables: Sequence[int]) -> str:
 
 
 def name_relation(relation: str, unit: str) -> str:
-    """Which data sets are neighbours, in words."""
+    """Write which data sets are neighbours."""
     if relation == "substitute":
         return f"substitute: data sets that differ in the values of one {unit}; their number n is public"
     return f"add/remove: data sets of which one has one {unit} more"

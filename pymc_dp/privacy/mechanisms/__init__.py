@@ -1,1 +1,1 @@
-"""What adds noise and draws batches, and states as which event."""
+"""Mechanisms: objects that add noise or draw batches, and state by which event they are charged."""

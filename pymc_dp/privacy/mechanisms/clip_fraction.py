@@ -1,4 +1,4 @@
-"""What a chain says of clipping, at its end: the noisy share of clipped ratios."""
+"""The noisy share of clipped ratios, which a chain releases at its end."""
 
 from dataclasses import dataclass
 
@@ -14,23 +14,23 @@ class ClipFraction:
     Parameters
     ----------
     noise_multiplier : float
-        Standard deviation of the noise over the sensitivity 1 / n; 0 for none.
+        Standard deviation of the noise, divided by the sensitivity 1 / n; 0 for no noise.
 
     Notes
     -----
     **Privacy.** Given the chain's trajectory, one record moves each iteration's share, and so their mean, by
-    at most 1 / n: one Gaussian release. Rounded to a grid of a sixteenth to a thirty-second of the noise, so
-    that the last bits of a floating-point sum are not released.
+    at most 1 / n: one Gaussian release. It is rounded to a grid of a sixteenth to a thirty-second of the
+    noise, so that the last bits of a floating-point sum are not released.
     """
 
     noise_multiplier: float
 
     def event(self) -> dp_event.DpEvent:
-        """What a chain releases."""
+        """Return the event of a chain's release."""
         return dp_event.GaussianDpEvent(self.noise_multiplier)
 
     def release(self, clipped: float, n: int, iterations: int, random: PrivacyRandom) -> float:
-        """Noisy share; it may lie outside [0, 1], and far outside where n is small.
+        """Release the noisy share. It may lie outside of [0, 1], and far outside if n is small.
 
         Parameters
         ----------

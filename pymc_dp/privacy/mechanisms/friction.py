@@ -1,4 +1,4 @@
-"""Stochastic gradient dynamics: the noise that friction injects is their privacy."""
+"""Stochastic gradient dynamics, which are private by the noise that balances their friction."""
 
 import math
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from pymc_dp.privacy.mechanisms.randomness import ExactSum, PoissonBatches
 
 @dataclass(frozen=True)
 class Dynamics:
-    """Step sizes ``step_size * (offset + t) ** -decay`` of iterations t = 1, 2, ..., and least friction.
+    """Step sizes ``step_size * (offset + t) ** -decay`` of iterations t = 1, 2, ..., and smallest friction.
 
     Parameters
     ----------
     batches : PoissonBatches
-        A fresh one each step; the gradient estimate is ``tempering / q`` times the sum over the batch.
+        A new batch is drawn at each step. The gradient estimate is ``tempering / q`` times the sum over it.
     clip_bound : float
-        L: per-record gradients of the log-likelihood are clipped to this norm.
+        L: each record's gradient of the log-likelihood is clipped to this norm.
     step_size : float
         a, > 0.
     offset : float
@@ -61,14 +61,14 @@ class Dynamics:
                 raise ValueError(f"{name} must be at least 0 and finite, got {value!r}.")
 
     def noise_multipliers(self, iterations: int, neighboring_relation: str) -> np.ndarray:
-        """What this friction's noise is over the sensitivity, shape (iterations,)."""
+        """Return the noise that balances this friction, over the sensitivity, shape (iterations,)."""
         eta = self._step_sizes(iterations)
         return np.sqrt(2 * self.friction / eta) / self._sensitivity(neighboring_relation)
 
     def realized(
         self, noise_multipliers: np.ndarray, neighboring_relation: str
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Step sizes, and the frictions that are in balance with the noise of each iteration.
+        """Return step sizes, and the frictions that balance the noise of each iteration.
 
         Parameters
         ----------
@@ -88,6 +88,6 @@ class Dynamics:
         return self.step_size * (self.offset + np.arange(1, iterations + 1)) ** -self.decay
 
     def _sensitivity(self, neighboring_relation: str) -> float:
-        """Of the gradient estimate."""
+        """Return the sensitivity of the gradient estimate."""
         records = ExactSum.sensitivity(neighboring_relation)
         return self.tempering * records * self.clip_bound / self.batches.sampling_probability

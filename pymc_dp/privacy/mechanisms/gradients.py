@@ -1,4 +1,4 @@
-"""What an iteration runs that moves by noisy gradients; see `iterations`."""
+"""Mechanisms of iterations that use noisy gradients; see `iterations`."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ from pymc_dp.privacy.mechanisms.iterations import Mechanism
 
 @dataclass(frozen=True)
 class Hamiltonian(Mechanism):
-    """Noisy gradients, and the penalty test at the end of a trajectory; a chain needs one gradient more."""
+    """Noisy gradients, and the penalty test at the end of a trajectory; a chain needs one more gradient."""
 
     noise_multiplier: float
     gradient_noise_multiplier: float
@@ -23,27 +23,27 @@ class Hamiltonian(Mechanism):
     test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """The decision and the gradients."""
+        """Return the event of an iteration: one decision, and the gradients."""
         gradient = dp_event.GaussianDpEvent(self.gradient_noise_multiplier)
         decision = events.PenaltyDecisionDpEvent(self.noise_multiplier)
         return dp_event.ComposedDpEvent([decision, dp_event.SelfComposedDpEvent(gradient, self.n_leapfrog)])
 
     def chain(self, neighboring_relation: str) -> EventSet:
-        """The gradient at its start."""
+        """Return the event of the gradient at a chain's starting point."""
         return EventSet(dp_event.GaussianDpEvent(self.gradient_noise_multiplier), neighboring_relation)
 
 
 @dataclass(frozen=True)
 class Friction(Mechanism):
-    """Noisy gradients of Poisson batches, whose noise the friction balances; no test.
+    """Noisy gradients of Poisson batches, with friction that balances the noise; no accept test.
 
     Parameters
     ----------
     dynamics : Dynamics
     n_steps : int
-        Gradients of an iteration.
+        Number of gradients in an iteration.
     noise_multipliers : tuple of float
-        Of each iteration of a chain; one if all are alike.
+        Noise multiplier of each iteration of a chain; a single one if all are the same.
     """
 
     dynamics: Dynamics
@@ -54,24 +54,24 @@ class Friction(Mechanism):
 
     @property
     def noise_multiplier(self) -> float:
-        """The smallest."""
+        """The smallest of the noise multipliers."""
         return min(self.noise_multipliers)
 
     @property
     def clip_bound(self) -> float:
-        """Of the norm of a record's gradient."""
+        """Bound on the norm of a record's gradient."""
         return self.dynamics.clip_bound
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """Of the iteration with the least noise: as many Gaussians on batches as it has steps."""
+        """Return the event of the iteration with the least noise: one Gaussian on a batch for each step."""
         return self._of(self.noise_multiplier)
 
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """Each with its own noise."""
+        """Return the events of each iteration, with its own noise; one entry if all are the same."""
         return tuple(EventSet(self._of(one), neighboring_relation) for one in self.noise_multipliers[:length])
 
     def run(self, neighboring_relation: str, length: int) -> EventSet:
-        """Those of `iterations`, counted."""
+        """Return the events of all iterations of a chain, with their counts."""
         described = self.noise_multipliers[:length]
         if len(described) not in (1, length):
             raise ValueError(f"{len(described)} iterations are described, the call has {length}.")
@@ -85,7 +85,7 @@ class Friction(Mechanism):
         )
 
     def parameters(self) -> dict[str, float]:
-        """The smallest noise, and the batches."""
+        """Return the smallest noise multiplier and the other public settings."""
         return {
             "noise_multiplier": self.noise_multiplier,
             "sampling_probability": self.dynamics.batches.sampling_probability,

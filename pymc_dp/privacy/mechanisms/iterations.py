@@ -1,8 +1,8 @@
-"""What an iteration runs: frozen settings, one class a mechanism; those of gradients are in `gradients`.
+"""Mechanisms: the frozen settings of an iteration, one class for each; those of gradients are in `gradients`.
 
-The same object is priced (`event`), is what a plan carries, and is what a chain runs (`ratios.build`).
-As with events, the meaning of a class and of its fields never changes: results are stored with it. Nothing
-in it may be private: under "add_remove" not even the number of records.
+The same object is priced (`event`), stored in a plan, and run by a chain (`ratios.build`). As with events,
+the meaning of a class and of its fields never changes, as results are stored with it. No field may be
+private: under "add_remove", not even the number of records.
 """
 
 from abc import ABC, abstractmethod
@@ -17,75 +17,75 @@ from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, TunaBatches
 
 @dataclass(frozen=True)
 class Mechanism(ABC):
-    """What an iteration runs, and as which event it is charged.
+    """What an iteration runs, and the event by which it is charged.
 
     Notes
     -----
-    Settings of several mechanisms have one meaning:
+    Settings that several mechanisms have mean the same in each:
 
     ``noise_multiplier``
-        Noise of the log-ratio over its sensitivity.
+        Standard deviation of the noise of the log-ratio, divided by its sensitivity.
     ``noise_std``
         Standard deviation of that noise, in nats of the *tempered* log-ratio, of every move or the longest.
     ``clip_bound``
         Largest bound at which a record's log-likelihood ratio is clipped, in nats of the *untempered* ratio;
-        None where it is not one number, or no bound was paid for.
+        None where it is not one number, or the price does not depend on one.
     """
 
     @property
     @abstractmethod
     def release(self) -> str:
-        """What it lets out: "decisions", "noisy_ratio" or "gradients"."""
+        """What an iteration releases: "decisions", "noisy_ratio" or "gradients"."""
 
     @property
     @abstractmethod
     def test(self) -> str:
-        """Its accept test: a name in `ratios.build.TESTS`, or none."""
+        """Name of its accept test in `ratios.build.TESTS`; empty if it has none."""
 
     @abstractmethod
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """What an iteration releases."""
+        """Return the event of an iteration."""
 
     def iterations(self, neighboring_relation: str, length: int) -> tuple[EventSet, ...]:
-        """What each iteration of a chain releases: one entry when all are alike, otherwise `length`."""
+        """Return the events of each iteration of a chain: one entry if all are the same, else `length`."""
         return (EventSet(self.event(neighboring_relation), neighboring_relation),)
 
     def run(self, neighboring_relation: str, length: int) -> EventSet:
-        """What all iterations of a chain release."""
+        """Return the events of all iterations of a chain."""
         return EventSet(self.event(neighboring_relation), neighboring_relation).repeated(length)
 
     def chain(self, neighboring_relation: str) -> EventSet:
-        """What a chain releases once."""
+        """Return the events that a chain releases once."""
         return EventSet([], neighboring_relation)
 
     def parameters(self) -> dict[str, float]:
-        """Public numbers, for a reader."""
+        """Return the settings that are numbers, for reports."""
         numbers = {one.name: getattr(self, one.name) for one in fields(self)}
         return {k: v for k, v in numbers.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
 
 @dataclass(frozen=True)
 class Unlimited(Mechanism):
-    """No noise, Metropolis' test: not private."""
+    """No noise, with the test of Metropolis: not private."""
 
     clip_bound: float | None = None
     release = "decisions"
     test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """One without a bound."""
+        """Return an event whose cost has no bound."""
         return dp_event.NonPrivateDpEvent()
 
 
 @dataclass(frozen=True)
 class NoDecision(Mechanism):
-    """Moves on what was released once: an iteration reads no record, and costs nothing."""
+    """Moves on a likelihood that was released once: an iteration reads no record, and costs nothing."""
 
     release = "decisions"
     test = ""
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """None."""
+        """Return the event that costs nothing."""
         return dp_event.NoOpDpEvent()
 
 
@@ -99,8 +99,8 @@ class Penalty(Mechanism):
     noise_std : float, optional
     clip_bound : float, optional
     one_scale : bool
-        Whether `noise_std` is that of every iteration: decisions then cost less, and a move with other noise
-        is refused.
+        Whether every iteration has noise of standard deviation `noise_std`. Decisions then cost less, and a
+        move with other noise is refused.
     """
 
     noise_multiplier: float
@@ -111,7 +111,7 @@ class Penalty(Mechanism):
     test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """A penalty decision."""
+        """Return the event of a penalty decision."""
         if self.noise_std is None or not self.one_scale:
             return events.PenaltyDecisionDpEvent(self.noise_multiplier)
         return events.FixedScalePenaltyDecisionDpEvent(self.noise_std, self.noise_std / self.noise_multiplier)
@@ -119,7 +119,7 @@ class Penalty(Mechanism):
 
 @dataclass(frozen=True)
 class NoisyRatio(Mechanism):
-    """As `Penalty`, charged for the noisy log-ratio, whether or not it is let out."""
+    """As `Penalty`, but charged for the noisy log-ratio, whether or not it is released."""
 
     noise_multiplier: float
     release: str = "noisy_ratio"
@@ -127,7 +127,7 @@ class NoisyRatio(Mechanism):
     test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """A Gaussian."""
+        """Return the event of a Gaussian release."""
         return dp_event.GaussianDpEvent(self.noise_multiplier)
 
 
@@ -141,7 +141,7 @@ class PenaltyOnBatches(Mechanism):
     test = "penalty"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """A decision on a batch, or the Gaussian behind it."""
+        """Return the event of a decision on a batch, or of the noisy log-ratio that it is computed from."""
         if self.release == "decisions":
             return self.batches.penalty_event(self.noise_multiplier)
         return self.batches.gaussian_event(self.noise_multiplier)
@@ -164,7 +164,7 @@ class Barker(Mechanism):
     release = "decisions"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """A decision of bounded range."""
+        """Return the event of a bounded-range decision."""
         return events.BoundedRangeDecisionDpEvent(self.eta)
 
 
@@ -178,11 +178,11 @@ class BarkerOnBatches(Mechanism):
     release = "decisions"
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """Fixed by the sizes of batch and data."""
+        """Return the event of a decision, which is determined by the sizes of batch and data."""
         return self.batches.barker_event()
 
     def parameters(self) -> dict[str, float]:
-        """With the size of a batch."""
+        """Return the settings that are numbers, and the size of a batch."""
         return super().parameters() | {"batch_size": self.batches.batch_size}
 
 
@@ -193,13 +193,13 @@ class OnTunaBatches(Mechanism):
     Parameters
     ----------
     batches : TunaBatches
-        Its bound is in tempered nats.
+        Its clip bound is in nats of the tempered ratio.
     n : int
         Number of records, public.
     tempering : float
     noise_std : float, optional
-        Of the longest move, and then the penalty test; 0 for Metropolis' test on a ratio without noise. None
-        for Barker's.
+        Standard deviation of the noise of the longest move, for the penalty test; 0 for the test of
+        Metropolis on a ratio without noise. None for Barker's test.
     """
 
     batches: TunaBatches
@@ -210,27 +210,27 @@ class OnTunaBatches(Mechanism):
 
     @property
     def test(self) -> str:
-        """The accept test."""
+        """Name of the accept test."""
         return "barker" if self.noise_std is None else "penalty"
 
     @property
     def clip_bound(self) -> float:
-        """In nats of the untempered ratio."""
+        """Clip bound, in nats of the untempered ratio."""
         return self.batches.clip_bound / self.tempering
 
     @property
     def batch_size(self) -> float:
-        """Expected number of draws."""
+        """Expected number of drawn records."""
         return self.n * self.batches.inclusion
 
     def event(self, neighboring_relation: str) -> dp_event.DpEvent:
-        """The object that draws the batch states it."""
+        """Return the event of a decision, as the object that draws the batch states it."""
         if self.noise_std is None:
             return self.batches.barker_event()
         return self.batches.mixture_event(self.noise_std)
 
     def parameters(self) -> dict[str, float]:
-        """With the expected size of a batch."""
+        """Return the settings that are numbers, and the expected size of a batch."""
         noise = {"noise_std": self.noise_std} if self.noise_std else {}
         sizes = {"batch_size": self.batch_size, "inclusion": self.batches.inclusion}
         return {"clip_bound": self.clip_bound, **sizes, **noise}

@@ -1,7 +1,7 @@
-"""Where privacy randomness comes from: the stream, the one door for noise, and batches.
+"""Randomness for privacy: the stream, the only class that adds Gaussian noise, and batches.
 
-Exact sums go through the door; what comes out may be used, and released where that is paid. A batch and its
-event are one object.
+Exact sums are passed to `Gaussian.release`; its result may be used, and released where that is paid for. A
+batch and its event are one object.
 """
 
 import math
@@ -26,10 +26,10 @@ class PrivacyRandom:
     Parameters
     ----------
     debug_seed : int, optional
-        Makes the stream reproducible, for tests. Whoever knows it can subtract the noise: a run that uses it
-        is not private and must say so.
+        Makes the stream reproducible, for tests. Whoever knows it can subtract the noise, so a run that uses
+        it is not private and must be marked as such.
     stream : int, optional
-        Number of the chain; keeps the chains of a debug run apart.
+        Number of the chain; gives the chains of a debug run different streams.
 
     Attributes
     ----------
@@ -37,9 +37,9 @@ class PrivacyRandom:
 
     Notes
     -----
-    **Privacy.** The key is 256 bits from the operating system, so neither PyMC's `random_seed` nor anything
+    **Privacy.** The key has 256 bits from the operating system, so neither PyMC's `random_seed` nor anything
     in the result determines the noise. An object of this class cannot be pickled or copied, and refuses to be
-    used in a forked child: two chains with one stream would have noise in common, which cancels.
+    used in a forked process: two chains with one stream would have the same noise, which can be cancelled.
     """
 
     def __init__(self, debug_seed: int | None = None, stream: int = 0):
@@ -52,7 +52,7 @@ class PrivacyRandom:
 
     @property
     def generator(self) -> np.random.Generator:
-        """The stream; of the process that made it alone."""
+        """The generator, which only the process that made it may use."""
         if os.getpid() != self._process:
             raise PrivacyError(
                 "A noise stream was carried into another process: its noise would be used twice."
@@ -60,32 +60,32 @@ class PrivacyRandom:
         return self._generator
 
     def exponential(self) -> float:
-        """One standard exponential draw; minus this is the logarithm of a uniform."""
+        """Return one standard exponential draw; minus this is the logarithm of a uniform."""
         return self.generator.standard_exponential()
 
     def uniform(self, size: int) -> np.ndarray:
-        """Uniform draws in [0, 1), shape (size,)."""
+        """Return uniform draws in [0, 1), shape (size,)."""
         return self.generator.random(size)
 
     def normals(self, size: int | tuple[int, ...] | None = None) -> Any:
-        """Standard normal draws of a shape; without one a single number."""
+        """Return standard normal draws of a shape; a single number without one."""
         return self.generator.standard_normal(size)
 
     def without_replacement(self, n: int, size: int) -> np.ndarray:
-        """Uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
+        """Draw a uniform set of `size` different positions 0..n-1, in no particular order, shape (size,)."""
         return self.generator.choice(n, size, replace=False, shuffle=False)
 
     def keys(self, number: int) -> np.ndarray:
-        """Keys of streams of their own, shape (number, 4); as secret as this one."""
+        """Return keys of new streams, shape (number, 4); they are as secret as this one."""
         return self.generator.integers(2**64, size=(number, 4), dtype=np.uint64)
 
     def generators(self, number: int) -> list[np.random.Generator]:
-        """Generators with streams of their own, keyed from this one; each is for one use."""
+        """Return generators with streams of their own, with keys from this one; each is for one use."""
         return [np.random.Generator(ChaCha(key=key, rounds=20)) for key in self.keys(number)]
 
     @classmethod
     def keyed(cls, key: np.ndarray) -> "PrivacyRandom":
-        """Stream of one of the `keys`, perhaps in another process: for draws that no noise is made of."""
+        """Return the stream of one of the `keys`, perhaps in another process; it must not make noise."""
         made = cls()
         made._generator = np.random.Generator(ChaCha(key=key, rounds=20))
         return made
@@ -94,22 +94,22 @@ class PrivacyRandom:
         raise TypeError("a noise stream is never copied or stored")
 
 
-#: Bits of noise that are kept in a value that may leave: its grid is 1/16 to 1/32 of the noise.
+#: Bits of the noise that are kept in a value that may be released: its grid is 1/16 to 1/32 of the noise.
 RELEASED = 4
-#: ... and in one of which only a decision leaves: rounding adds less than 1e-13 of its variance, so that
-#: tests that are exact for Gaussian noise stay so.
+#: Bits of the noise that are kept in a value of which only a decision is released. Rounding adds less than
+#: 1e-13 of the noise's variance, so that accept tests that are exact for Gaussian noise stay so.
 DECIDED = 20
 
 
 class ExactSum(NamedTuple):
-    """A sum over records of parts that are clipped to a bound, exact in floating point.
+    """A sum over records of contributions that are clipped to a bound, exact in floating point.
 
     Attributes
     ----------
     value : float or ndarray
-        In units of `unit`. Private: it must not leave.
+        The sum in units of `unit`. Private: it must not be released.
     unit : float
-        Public; scales what is released.
+        Public factor of what is released.
     """
 
     value: float | np.ndarray
@@ -117,26 +117,26 @@ class ExactSum(NamedTuple):
 
     @staticmethod
     def sensitivity(neighboring_relation: str) -> float:
-        """Most that one record moves the sum, in units of the clip bound: twice that if it is replaced."""
+        """Return the most by which one record moves the sum, in clip bounds: 2 if it is replaced, else 1."""
         return 2.0 if neighboring_relation == "substitute" else 1.0
 
 
 @dataclass(frozen=True)
 class Gaussian:
-    """Gaussian noise; the only caller of a normal generator for privacy.
+    """Gaussian noise; the only class that draws normal numbers as noise.
 
     Parameters
     ----------
     std : float
-        Standard deviation, in units of the sum; 0 for none.
+        Standard deviation, in units of the sum; 0 for no noise.
     bits : int
-        `RELEASED` or `DECIDED`: what comes out is a multiple of `grid`.
+        `RELEASED` or `DECIDED`: results are multiples of `grid`.
 
     Notes
     -----
     **Privacy.** Event: a Gaussian release of noise multiplier ``std / sensitivity`` (`ExactSum.sensitivity`).
     Rounding is post-processing. The grid is a power of two that depends on `std` alone, which is public: the
-    low bits of a sum in floating point, and of the noise, do not come out (Mironov 2012; docs/proofs/noise).
+    low bits of a sum in floating point, and of the noise, are not released (Mironov 2012; docs/proofs/noise).
     """
 
     std: float
@@ -144,23 +144,23 @@ class Gaussian:
 
     @cached_property
     def grid(self) -> float:
-        """``2**floor(log2(std)) / 2**bits``; 0 for no rounding."""
+        """Spacing of the grid, ``2**floor(log2(std)) / 2**bits``; 0 for no rounding."""
         return math.ldexp(1.0, math.frexp(self.std)[1] - 1 - self.bits) if self.std > 0 else 0.0
 
     def release(self, total: ExactSum, random: PrivacyRandom) -> Any:
-        """Noisy sum, a multiple of ``total.unit * grid``; a number, or an array of the sum's shape."""
+        """Return a noisy sum, a multiple of ``total.unit * grid``: a number, or an array like the sum."""
         noise = random.normals(np.shape(total.value) or None)
         return total.unit * self.rounded(total.value + self.std * noise)
 
     def rounded(self, value: Any) -> Any:
-        """To the grid: what lies below the noise's last bits that may leave is dropped."""
+        """Round to the grid, which removes the bits that must not be released."""
         grid = self.grid
         return np.rint(value / grid) * grid if grid > 0 else value
 
 
 @dataclass(frozen=True)
 class FixedSizeBatches:
-    """Uniform sets of `batch_size` out of `dataset_size` privacy units, drawn anew each time.
+    """Batches: uniform sets of `batch_size` out of `dataset_size` privacy units, drawn anew each time.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ class FixedSizeBatches:
 
     Notes
     -----
-    **Privacy.** The batch is privacy randomness: amplification by sampling holds for those who do not know
-    who was drawn. The events are those of the sampling done by `draw`; a step cannot state another.
+    **Privacy.** The batch is secret: amplification by sampling holds against those who do not know who was
+    drawn. The events are those of the sampling that `draw` does; a step cannot state others.
     """
 
     dataset_size: int
@@ -192,26 +192,26 @@ class FixedSizeBatches:
             )
 
     def draw(self, random: PrivacyRandom) -> np.ndarray:
-        """Positions 0..n-1, shape (batch_size,), all different, in no particular order."""
+        """Draw positions 0..n-1, shape (batch_size,), all different, in no particular order."""
         return random.without_replacement(self.dataset_size, self.batch_size)
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
-        """Event of a Gaussian release on a batch; noise relative to its sensitivity there."""
+        """Return the event of a Gaussian release on a batch; the multiplier is over the sensitivity there."""
         release = dp_event.GaussianDpEvent(noise_multiplier)
         return dp_event.SampledWithoutReplacementDpEvent(self.dataset_size, self.batch_size, release)
 
     def penalty_event(self, noise_multiplier: float) -> dp_event.DpEvent:
-        """Event of a decision of the penalty test on a batch."""
+        """Return the event of a decision of the penalty test on a batch."""
         return events.BatchPenaltyDecisionDpEvent(self.batch_size, self.dataset_size, noise_multiplier)
 
     def barker_event(self) -> dp_event.DpEvent:
-        """Event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
+        """Return the event of a minibatch Barker decision (Räisä 2021, Theorem 8)."""
         return events.BarkerMinibatchDpEvent(self.batch_size, self.dataset_size)
 
 
 @dataclass(frozen=True)
 class PoissonBatches:
-    """Each privacy unit by itself, with one probability, drawn anew each time.
+    """Batches in which each privacy unit is with one probability, independently, drawn anew each time.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ class PoissonBatches:
     Notes
     -----
     **Privacy.** As for `FixedSizeBatches`. The size of a batch is secret under "add_remove", and never
-    released; nor is n, which is no part of these settings.
+    released. Nor is n, which is not part of these settings.
     """
 
     sampling_probability: float
@@ -235,11 +235,11 @@ class PoissonBatches:
         check_share("sampling_probability", self.sampling_probability, whole=True)
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
-        """Positions 0..n-1, all different, in no particular order; all of them when q is 1."""
+        """Draw positions 0..n-1, all different, in no particular order; all of them if q is 1."""
         return random.without_replacement(n, int(random.generator.binomial(n, self.sampling_probability)))
 
     def gaussian_event(self, noise_multiplier: float) -> dp_event.DpEvent:
-        """Event of a Gaussian release of a sum over the batch, which is everyone when q is 1."""
+        """Return the event of a Gaussian release of a sum over the batch, which has all units if q is 1."""
         release = dp_event.GaussianDpEvent(noise_multiplier)
         if self.sampling_probability == 1:
             return release
@@ -248,7 +248,7 @@ class PoissonBatches:
 
 @dataclass(frozen=True)
 class TunaBatches:
-    """A Poisson number of uniform draws with replacement, from which TunaMH keeps some (`ratios.tuna`).
+    """Batches that are a Poisson number of uniform draws with replacement; TunaMH keeps some (`ratios.tuna`).
 
     Parameters
     ----------
@@ -266,7 +266,7 @@ class TunaBatches:
     -----
     **Privacy.** Multiplicities of different records are independent because the number of draws is Poisson
     *and secret*: given that number they are not, and the bounds of docs/proofs/fast_mh do not hold. The step
-    reports the expected number only. A move with a smaller bound draws like the others, and costs no more.
+    reports the expected number only. A move with a smaller bound uses the same batches, and costs no more.
     """
 
     inclusion: float
@@ -293,20 +293,22 @@ class TunaBatches:
         return 2 * self.inclusion - self.clip_bound
 
     def draw(self, random: PrivacyRandom, n: int) -> np.ndarray:
-        """Positions 0..n-1 with repeats; their number is ``Poisson(n inclusion)``, and secret."""
+        """Draw positions 0..n-1 with repeats; their number is ``Poisson(n inclusion)``, and secret."""
         return random.generator.integers(n, size=int(random.generator.poisson(n * self.inclusion)))
 
     def barker_event(self) -> dp_event.DpEvent:
-        """Event of a decision by Barker's test."""
+        """Return the event of a decision by Barker's test."""
         return events.PoissonBarkerDecisionDpEvent(self.rate, self.clip_bound)
 
     def mixture_event(self, noise_std: float) -> dp_event.DpEvent:
-        """Event of a log-ratio with Gaussian noise, of this standard deviation at the largest bound."""
+        """Return the event of a log-ratio with Gaussian noise; `noise_std` is that at the largest bound."""
         return events.PoissonMixtureDpEvent(self.rate, self.clip_bound, noise_std)
 
 
 def histogram_sensitivity(neighboring_relation: str) -> float:
-    """Most that one record moves counts by, in Euclidean norm, if its own are of norm 1 and not negative.
+    """Return the most by which one record moves a histogram's counts, in Euclidean norm.
+
+    A record adds a vector of norm at most 1, whose entries are not negative.
 
     Parameters
     ----------
@@ -315,6 +317,6 @@ def histogram_sensitivity(neighboring_relation: str) -> float:
     Returns
     -------
     float
-        A record that is replaced takes 1 from one cell to another: ``sqrt(2)``.
+        ``sqrt(2)`` if a record is replaced, as it moves 1 from one cell to another; otherwise 1.
     """
     return math.sqrt(2.0) if neighboring_relation == "substitute" else 1.0

@@ -2,7 +2,7 @@
 
 from pymc_dp.privacy.mechanisms import friction, gradients, iterations, randomness
 
-#: Mechanisms, and what they consist of.
+#: Classes of mechanisms, and of the objects in their fields.
 REGISTRY: tuple[type, ...] = (
     *(iterations.Unlimited, iterations.NoDecision, iterations.Penalty, iterations.NoisyRatio),
     *(iterations.PenaltyOnBatches, iterations.Barker, iterations.BarkerOnBatches, iterations.OnTunaBatches),

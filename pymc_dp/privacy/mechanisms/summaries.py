@@ -1,8 +1,9 @@
-"""Noise of plain summaries, by OpenDP: sums of whole numbers, counts of cells that nobody knows beforehand.
+"""Noise of plain summaries, by OpenDP: sums of whole numbers, and counts of cells not known beforehand.
 
-The second door for noise: what comes out has a discrete Gaussian's, drawn by OpenDP from the operating
-system's randomness, and is charged as zCDP. A measurement and its event are one object; OpenDP's own privacy
-map says what it costs, and is compared with the formula of docs/proofs/prepare.
+This is the second of the two places where noise is added (the first is `randomness.Gaussian`): discrete
+Gaussian noise, drawn by OpenDP from the operating system's randomness, and charged as zCDP. A measurement and
+its event are one object. The cost by OpenDP's own privacy map is compared with the formula of
+docs/proofs/prepare.
 """
 
 import math
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def _contrib() -> Iterator[ModuleType]:
-    """OpenDP's parts that are not formally vetted, for a moment; docs/proofs/prepare has a proof."""
+    """Enable OpenDP's parts that are not formally vetted, within a block; docs/proofs/prepare has a proof."""
     try:
         import opendp.prelude as opendp
         from opendp.mod import GLOBAL_FEATURES, disable_features, enable_features
@@ -45,7 +46,7 @@ def _contrib() -> Iterator[ModuleType]:
 
 
 def _agree(claimed: float, priced: float) -> None:
-    """Refuse a price of OpenDP above ours, but for rounding, with which the event is charged."""
+    """Refuse if OpenDP's price is above the one that the event charges, which has a margin for rounding."""
     if not priced <= claimed * UP:
         raise PrivacyError("OpenDP prices this release above what was charged for it: nothing is released.")
 
@@ -59,12 +60,12 @@ class IntegerSums:
     rho : float
         Price, in zCDP, > 0.
     sensitivity : float
-        Most that one record moves the vector, in Euclidean norm, under the relation at hand.
+        The most by which one record moves the vector, in Euclidean norm, under the neighbouring relation.
 
     Notes
     -----
     **Privacy.** Event: rho-zCDP (Canonne, Kamath & Steinke 2020, Theorem 14). Sums are exact; every entry of
-    noise is a whole number.
+    the noise is a whole number.
     """
 
     rho: float
@@ -72,17 +73,17 @@ class IntegerSums:
 
     @property
     def std(self) -> float:
-        """Scale of the noise: its standard deviation, or a little more."""
+        """Scale of the noise: its standard deviation, or slightly more."""
         return self.sensitivity / math.sqrt(2 * self.rho)
 
     @property
     def event(self) -> dp_event.DpEvent:
-        """What a release costs."""
+        """Event of a release."""
         return dp_event.ZCDpEvent(self.rho * UP)
 
     @cached_property
     def measurement(self) -> "Measurement":
-        """OpenDP's; its price was compared with the event's."""
+        """OpenDP's measurement; its price was compared with that of the event."""
         with _contrib() as opendp:
             space = opendp.vector_domain(opendp.atom_domain(T="i64")), opendp.l2_distance(T="f64")
             made = opendp.m.make_gaussian(*space, scale=self.std)
@@ -90,26 +91,26 @@ class IntegerSums:
         return made
 
     def release(self, sums: np.ndarray) -> np.ndarray:
-        """Noisy sums, whole numbers as floats, of the shape of `sums`, which is a vector of int64."""
+        """Release noisy sums: whole numbers as floats, of the shape of `sums`, which is a vector of int64."""
         return np.array(self.measurement([int(value) for value in sums]), dtype=float)
 
 
 @dataclass(frozen=True)
 class ThresholdedCounts:
-    """Counts by cells that are not known beforehand; cells that few records are in do not come out.
+    """Counts of cells that are not known beforehand; cells with few records are not released.
 
     Parameters
     ----------
     rho : float
         Price of the noise, in zCDP, > 0.
     delta : float
-        Price of the cells that come out, which say that somebody is in them.
+        Price of releasing which cells are above the threshold, and so not empty.
     neighboring_relation : {"substitute", "add_remove"}
 
     Notes
     -----
-    **Privacy.** A record is in one cell. Replacing it takes it from one to another: two cells, each by 1.
-    Event: delta-approximate rho-zCDP (docs/proofs/prepare, section 3).
+    **Privacy.** A record is in one cell. Replacing it moves it from one cell to another: two counts, each by
+    1. Event: delta-approximate rho-zCDP (docs/proofs/prepare, section 3).
     """
 
     rho: float
@@ -127,17 +128,17 @@ class ThresholdedCounts:
 
     @property
     def threshold(self) -> float:
-        """Noisy counts below it do not come out: a whole number."""
+        """Noisy counts below it are not released: a whole number."""
         return float(math.ceil(1.0 - self.std * float(ndtri(0.9 * self.delta / self._cells))) + 1)
 
     @property
     def event(self) -> dp_event.DpEvent:
-        """What a release costs."""
+        """Event of a release."""
         return ApproximateZCDpEvent(self.rho * UP, self.delta)
 
     @cached_property
     def measurement(self) -> "Measurement":
-        """OpenDP's; its price was compared with the event's."""
+        """OpenDP's measurement; its price was compared with that of the event."""
         with _contrib() as opendp:
             domain = opendp.map_domain(opendp.atom_domain(T=str), opendp.atom_domain(T="f64", nan=False))
             metric = opendp.l02inf_distance(opendp.absolute_distance(T="f64"))
@@ -150,14 +151,14 @@ class ThresholdedCounts:
         return made
 
     def release(self, counts: Mapping[str, int]) -> dict[str, float]:
-        """Noisy counts of the cells that come out, by name and in its order.
+        """Release noisy counts of the cells above the threshold, by name, in the order of names.
 
         Parameters
         ----------
         counts : mapping of str to int
-            Of the cells that are not empty; any text.
+            Counts of the cells that are not empty, by name; a name is any text.
         """
-        # A fixed injective map into ASCII: OpenDP takes C strings, which end at a zero and are UTF-8.
+        # A fixed injective map into ASCII, as OpenDP takes C strings, which are UTF-8 and end at a zero.
         coded = {
             name.encode("utf-8", "surrogatepass").hex(): float(count)
             for name, count in counts.items()
