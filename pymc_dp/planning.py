@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike
 from pymc_dp.bounds import check_count, check_target
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import name_numbers
 from pymc_dp.likelihood.releases import kept_shares
 from pymc_dp.likelihood.report import judge
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw

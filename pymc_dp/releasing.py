@@ -9,7 +9,6 @@ import numpy as np
 import pymc as pm
 
 from pymc_dp.bounds import check_count, is_number, model_of
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import AllSums, Measurements
 from pymc_dp.likelihood.mixtures import Normal
@@ -17,6 +16,7 @@ from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers, read_public
 from pymc_dp.likelihood.releases import Public, kept_shares, search_from
 from pymc_dp.likelihood.report import judge
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.call import check_ledger

@@ -7,12 +7,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.measurements import AllSums, Count, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.likelihood.reach import LONGEST_STEP
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions

@@ -6,9 +6,9 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.mixtures import Normal, inverse
 from pymc_dp.likelihood.points import UNBOUNDED
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words

@@ -15,7 +15,6 @@ from pymc_dp.likelihood.efficiency import (
     wide_bounds,
 )
 from pymc_dp.likelihood.few import Sizes, full_pulls
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
@@ -25,7 +24,7 @@ from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
-from pymc_dp.likelihood.rounds import Round
+from pymc_dp.likelihood.rounds import Found, Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 

@@ -122,7 +122,8 @@ class _Reader:
             return found
         self.data.label_new(self.opaque, derived)
         self.data.check(derived, self.refuse)
-        self._check_numbers(written_numbers.of_priors(self.opaque, densities, potentials, start))
+        written = written_numbers.of_priors(self.opaque, densities, potentials, start)
+        written_numbers.check(written, self.opaque, self.data.declared, self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
         sources = self.data.sources(self.opaque)
@@ -202,12 +203,6 @@ class _Reader:
                 self.refuse(error(rv.name, why(t)))
                 fit = False
         return fit
-
-    def _check_numbers(self, graphs: Mapping[str, Sequence[Collection[Variable]]]) -> None:
-        """Refuse rows that are written into what is public, number by number."""
-        opaque = self.opaque
-        named = [*opaque.rvs.values(), *opaque.deterministics.values(), *opaque.potentials.values()]
-        written_numbers.check(graphs, [*named, *opaque.original, *self.data.declared], self.refuse)
 
     def _same_always(self, graphs: Sequence[Variable]) -> bool:
         """Refuse shared variables that change when they are read."""
@@ -319,8 +314,8 @@ class _Reader:
             else:
                 found.left_out[name] = t
                 self._add(name, "left out", f"reads rows: not released ({why(t)})")
-        public = [name for name in names if name in found.released]
-        self._check_numbers({f"Deterministic {d!r}": [[self.opaque.deterministics[d]]] for d in public})
+        written = written_numbers.of_deterministics(self.opaque, found.released)
+        written_numbers.check(written, self.opaque, self.data.declared, self.refuse)
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:

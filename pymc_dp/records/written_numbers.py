@@ -35,25 +35,30 @@ _POSITIONS_FROM: dict[type, int] = {
 }
 
 
-def check(
-    graphs: Mapping[str, Sequence[Collection[Variable]]], apart: Collection[Variable], refuse: Refuse
-) -> None:
+#: What belongs to a variable, by its name in words; the graphs of a collection are counted together.
+Graphs = Mapping[str, Sequence[Collection[Variable]]]
+
+
+def check(graphs: Graphs, opaque: OpaqueModel, declared: Collection[Variable], refuse: Refuse) -> None:
     """Refuse graphs in which more than `_MOST` numbers are written.
 
     Parameters
     ----------
     graphs : mapping of str to sequence of collection of Variable
-        What belongs to a variable, by its name in words; graphs of a collection are counted together.
-    apart : collection of Variable
-        What is not looked into from other graphs: other variables, and arrays that are declared as public.
+        Other variables of the model are not looked into.
+    opaque : OpaqueModel
+    declared : collection of Variable
+        Arrays that are declared as public: they do not count.
     refuse : callable
 
     Notes
     -----
     **Privacy.** How often constants are read is counted, and not what they are: that would depend on values.
     """
-    for name, outputs in graphs.items():
-        if any(count(some, set(apart) - set(some)) > _MOST for some in outputs):
+    named = [*opaque.rvs.values(), *opaque.deterministics.values(), *opaque.potentials.values()]
+    apart = {*named, *opaque.original, *declared}
+    for name, groups in graphs.items():
+        if any(count(group, apart.difference(group)) > _MOST for group in groups):
             refuse(_refuse(name))
 
 
@@ -62,7 +67,7 @@ def of_priors(
     densities: Mapping[str, Variable],
     potentials: Mapping[str, Variable],
     start: Sequence[Variable],
-) -> dict[str, list[Collection[Variable]]]:
+) -> Graphs:
     """Collect the graphs of priors and Potentials, for `check`: as declared and as derived.
 
     Parameters
@@ -74,12 +79,20 @@ def of_priors(
         Of the initial values of free variables.
     """
     begins = dict(zip(opaque.free, start, strict=True))
-    graphs: dict[str, list[Collection[Variable]]] = {
-        f"The prior of {name!r}": [[rv], [densities[name]], [begins[name]]]
-        for name, rv in opaque.free.items()
-    }
     together = f"Potential {', '.join(map(repr, potentials))}"
-    return {**graphs, together: [opaque.potentials.values(), potentials.values()]}
+    return {
+        **{f"The prior of {d!r}": [[rv], [densities[d]], [begins[d]]] for d, rv in opaque.free.items()},
+        together: [opaque.potentials.values(), potentials.values()],
+    }
+
+
+def of_deterministics(opaque: OpaqueModel, released: Collection[str]) -> Graphs:
+    """Collect the graphs of Deterministics that are released, for `check`."""
+    return {
+        f"Deterministic {name!r}": [[variable]]
+        for name, variable in opaque.deterministics.items()
+        if name in released
+    }
 
 
 def count(outputs: Collection[Variable], apart: Collection[Variable]) -> int:

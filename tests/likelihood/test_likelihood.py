@@ -12,11 +12,11 @@ from scipy import stats
 
 import pymc_dp as dp
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.public_model import Part, PublicModel
 from pymc_dp.likelihood.report import judge
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy import EventSet
 from pymc_dp.records.model import RecordModel
 

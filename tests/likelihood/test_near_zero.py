@@ -6,12 +6,12 @@ import pytest
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.fit import CELLS
 from pymc_dp.likelihood.fit import Spread as Spread_
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.releases import Public, look_at_fit, search_from
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending

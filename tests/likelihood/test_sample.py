@@ -11,8 +11,8 @@ import xarray as xr
 import pymc_dp as dp
 from pymc_dp.errors import WeakGuaranteeWarning
 from pymc_dp.likelihood.draws import draw
-from pymc_dp.likelihood.found import Found
 from pymc_dp.likelihood.mixtures import Message
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.search import Search
 from pymc_dp.records.model import RecordModel
 from pymc_dp.releasing import Opened
