@@ -1,6 +1,5 @@
 """A round: a released score at a point, with draws of its slope; and what a search finds in all of them.
 
-
 Distances are in standard errors of one record: ``t + d`` is at the distance ``sqrt(d' J d / n)`` from t, with
 the slope J of the score of n records.
 """
