@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from pymc_dp.likelihood.centre import compiled
 from pymc_dp.records.sums import sums
 from pymc_dp.records.twins import Chunk
+from pymc_dp.records.vector_math import add_in_order
 
 #: Number of cells that a coordinate's units are counted in, by the standard deviation of a score. Cell 0 is
 #: for units whose twins are all alike, as where outcomes are rare: they touch the coordinate, but do not
@@ -191,7 +192,7 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
         # scale.
         among, given = (term.group[1:], None) if term.weights is None else (term.group, term.weights)
         if term.at_risk and given is not None:
-            among, given = among[1:], given[1:] / np.maximum(given[1:].sum(0), _LEAST_WEIGHT)
+            among, given = among[1:], given[1:] / np.maximum(add_in_order(given[1:]), _LEAST_WEIGHT)
         points = np.asarray(among, dtype=np.float64)
         compared = len(points) > 0
         if not compared:

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pymc_dp.records.vector_math import add_in_order
+
 #: Nodes per dimension, by the number of a person's effects (dimensions of the integral): one, two or three.
 NODES = {1: 15, 2: 5, 3: 5}
 #: The same for a density with kinks, such as Laplace's, whose derivative jumps between two nodes.
@@ -251,6 +253,6 @@ def average(densities: np.ndarray, values: np.ndarray) -> np.ndarray:
     """
     weights = np.exp(densities - np.max(densities, axis=0))
     found = np.zeros(values.shape[1:])
-    for share, value in zip((weights / np.sum(weights, axis=0))[:, :, None], values, strict=True):
+    for share, value in zip((weights / add_in_order(weights))[:, :, None], values, strict=True):
         found += np.where(share == 0.0, 0.0, share * value)
     return found

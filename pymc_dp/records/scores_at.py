@@ -12,6 +12,7 @@ from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records.predictors import WithData
 from pymc_dp.records.sums import guarded
+from pymc_dp.records.vector_math import add_in_order
 
 
 class ScoresAt:
@@ -80,7 +81,7 @@ class ScoresAt:
         highest = np.max(np.where(np.isfinite(densities), densities, -np.inf), 0)
         weights = np.exp(densities - highest)
         weights[~(weights > 0)] = 0.0
-        total = np.sum(weights, 0)
+        total = add_in_order(weights)
         score = np.zeros_like(each[0][0])
         for weight, (own, _) in zip(weights, each, strict=True):
             score += np.where(weight[:, None] > 0, own, 0.0) * (weight / total)[:, None]
@@ -92,7 +93,7 @@ class ScoresAt:
         """Compute scores of all possible outcomes, and their probabilities; NaN if these do not sum to 1."""
         scores, densities = self([[np.full(self._m, y, dtype=self._dtype)] for y in range(self._count)], most)
         weights = np.exp(densities)
-        total = np.sum(weights, 0)
+        total = add_in_order(weights)
         bad = ~(np.abs(total - 1) <= 1e-6)
         weights /= np.where(bad, 1.0, total)
         weights[:, bad] = np.nan

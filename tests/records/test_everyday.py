@@ -34,7 +34,7 @@ def test_it_is_read(name):
 @pytest.mark.parametrize("name", WHOLE)
 def test_what_inspect_says_a_step_finds(name):
     found = dp.inspect(declared(name))
-    assert found.accepted
+    assert found.accepted and found.no_release is None
     assert RecordModel(declared(name)).released_variables == [
         v.name for v in found.variables if v.role in ("sampled", "released")
     ]

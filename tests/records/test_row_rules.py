@@ -11,7 +11,7 @@ from pytensor.compile.builders import OpFromGraph
 from pytensor.conditional import IfElse, ifelse
 from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import Assert
-from pytensor.scalar import Composite, ScalarLoop, exp, float64, int64
+from pytensor.scalar import Composite, ScalarLoop, exp, float64, int64, switch
 from pytensor.scan.basic import scan
 from pytensor.scan.op import Scan
 from pytensor.scan.utils import until
@@ -547,8 +547,16 @@ def test_loops_as_long_as_a_record_says_are_refused_within_composed_functions():
     k, u = int64("k"), float64("u")
     loop = ScalarLoop(init=[u], update=[u + 1.0])
     composed = Composite([k, u], [exp(loop(k, u))])
-    assert never_ends(Elemwise(composed), [True, False]) and never_ends(Elemwise(loop), [True, False])
-    assert not never_ends(Elemwise(composed), [False, True])
+    few = Composite([k, u], [exp(loop(switch(k, np.int64(3), np.int64(200)), u))])
+    grows = Composite([k, u], [exp(loop(switch(k, k, np.int64(200)), u))])
+    n, v = pt.lvector(), pt.dvector()
+    for op in (composed, loop, grows):
+        assert never_ends(Elemwise(op)(n, v).owner, [True, False])
+    assert not never_ends(Elemwise(composed)(n, v).owner, [False, True])
+    assert not never_ends(Elemwise(few)(n, v).owner, [True, True])
+    for op in (composed, loop):  # the number of steps is made outside
+        assert not never_ends(Elemwise(op)(pt.switch(n, 0, 200), v).owner, [True, True])
+        assert never_ends(Elemwise(op)(pt.switch(n, 0, n), v).owner, [True, True])
 
 
 @pytest.mark.parametrize("size", [lambda n: pt.switch(n > 200, 2, n), lambda n: n + 1, lambda n: 2 * n])

@@ -201,3 +201,12 @@ def test_a_record_is_rounded_the_same_at_any_place():
         with model:
             pm.set_data({"x": np.roll(x, shift, axis=0), "seen": np.roll(y, shift)})
         np.testing.assert_array_equal(records.full_batch.rows(point), np.roll(rows, shift))
+
+
+def test_a_sum_is_the_same_whether_others_stand_beside_it():
+    """Control: NumPy adds another way where a record is alone."""
+    values = np.random.default_rng(0).uniform(size=(12, 200))
+    alone = np.concatenate([fast.add_in_order(values[:, k : k + 1].copy()) for k in range(200)])
+    np.testing.assert_array_equal(fast.add_in_order(values), alone)
+    others = np.concatenate([np.sum(values[:, k : k + 1].copy(), axis=0) for k in range(200)])
+    assert np.any(np.sum(values, axis=0) != others)

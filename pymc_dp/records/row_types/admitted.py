@@ -8,13 +8,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
+from pytensor.scalar.basic import Cast, Identity, Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
-from pytensor.tensor.elemwise import Elemwise
+from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
@@ -79,23 +80,37 @@ def admits(op: Op, trusted: Collection[object] = ()) -> bool:
     return not ADMITTED.isdisjoint(names) or not own.isdisjoint(trusted) or type(op) in trusted
 
 
-def never_ends(op: Op, private: Sequence[bool]) -> bool:
-    """Return whether the run time of an Op grows with a number of the records.
+def never_ends(node: Apply, private: Sequence[bool]) -> bool:
+    """Return whether the run time of a node grows with a number of the records.
 
-    It is the order of a polygamma function, or the number of steps of a loop, also within a composite Op.
+    It is the order of a polygamma function, or the number of steps of a loop, also within a composite Op. A
+    number that is one of a few that are written in the graph is no longer than these.
     """
-    scalar: Any = op.scalar_op if isinstance(op, Elemwise) else op
+    scalar: Any = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
     if type(scalar).__name__ in ("PolyGamma", "ScalarLoop"):
-        return private[0]
+        return private[0] and not _is_limited(node.inputs[0])
     if type(scalar).__name__ != "Composite":
         return False
-    reached = {v for v, is_private in zip(scalar.fgraph.inputs, private, strict=True) if is_private}
-    for node in scalar.fgraph.toposort():
-        own = [v in reached for v in node.inputs]
-        if never_ends(node.op, own):
+    inputs = dict(zip(scalar.fgraph.inputs, node.inputs, strict=True))
+    reached = {v for v, is_private in zip(inputs, private, strict=True) if is_private}
+    reached -= {v for v in reached if _is_limited(inputs[v])}
+    for inner in scalar.fgraph.toposort():
+        own = [v in reached for v in inner.inputs]
+        if never_ends(inner, own):
             return True
-        reached.update(node.outputs if any(own) else ())
+        reached.update(inner.outputs if any(own) else ())
     return False
+
+
+def _is_limited(number: Variable) -> bool:
+    """Return whether a number is one of a few that are written in the graph."""
+    node = number.owner
+    if node is None:
+        return isinstance(number, Constant)
+    scalar = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
+    if isinstance(scalar, Switch):
+        return all(map(_is_limited, node.inputs[1:]))
+    return isinstance(scalar, Cast | Identity | DimShuffle) and _is_limited(node.inputs[0])
 
 
 def admits_number(op: Op) -> bool:
@@ -137,7 +152,7 @@ def admit(
             continue
         conditional = isinstance(op, CheckAndRaise) and any(is_private[1:])
         drawn = isinstance(op, RandomVariable) and random
-        if conditional or never_ends(op, is_private) or not (drawn or admits(op, trusted)):
+        if conditional or never_ends(node, is_private) or not (drawn or admits(op, trusted)):
             raise _refusal(op)
         inner = op.core_op if isinstance(op, Blockwise) else op
         if isinstance(inner, Scan | OpFromGraph):

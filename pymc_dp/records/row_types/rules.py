@@ -66,7 +66,7 @@ def no_rule(op: Op) -> Mixed:
 @rule(Elemwise)
 def _elemwise(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     private = [isinstance(t, Rows) for t in types]
-    if any(private) and (never_ends(node.op, private) or not admits(node.op, typing.trusted)):
+    if any(private) and (never_ends(node, private) or not admits(node.op, typing.trusted)):
         return Mixed(f"`{name_of(node.op)}` of the records, which may stop with an error")
     return aligned(typing, types, node)
 
