@@ -272,3 +272,9 @@ def test_what_the_user_has_chosen_is_not_changed(likelihood, monkeypatch, chosen
     with pytest.raises(dp.errors.NotSampledError, match="R-hat"):
         run(likelihood)
     assert asked == [chosen.get("target_accept")]
+
+
+def test_more_records_than_sums_are_exact_for_are_refused(made, monkeypatch):
+    monkeypatch.setattr(RecordModel, "lengths", {2**29 + 1})
+    with pytest.raises(ValueError, match=r"more than 2\*\*29 records"):
+        dp.release_likelihood(made, epsilon=1)
