@@ -155,14 +155,28 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
             steps[_BEFORE, a] = steps[_STEP, a]
 
 
+@compiled
+def _mean_square(points, weights, gram):
+    """Return the mean squared length of points (k, number), without the longest one."""
+    total, whole, longest, its = 0.0, 0.0, 0.0, 0.0
+    for j in range(points.shape[1]):
+        square = length_of(points[:, j], gram) ** 2
+        total, whole = total + weights[j] * square, whole + weights[j]
+        if weights[j] > 0 and square > longest:
+            longest, its = square, weights[j]
+    return (total - its * longest) / (whole - its) if whole > its else 0.0
+
+
 @_summed
-def hold_together(points, weights, own):
+def hold_together(points, weights, own, gram, clip):
     """Shorten derivatives of points (k, number) and of a record (k,) that are large for one predictor alone.
 
     Far from the parameters, the derivative by a scale grows with the square of the distance, and the
     derivative by a level with the distance. A bound of the whole score would then leave nothing of the
     level. The size of a derivative is relative to its mean absolute value over the points without the
-    largest one; this mean is the same whichever point is the record's.
+    largest one; this mean is the same whichever point is the record's. With a bound that is no less than the
+    usual length of a score nothing is shortened: it leaves something of the level, and large derivatives are
+    most of what is known of the degrees of freedom of a t distribution.
     """
     k, number = points.shape
     alone = False  # whether a derivative may be that large; if not, the slow part below is left out
@@ -172,7 +186,7 @@ def hold_together(points, weights, own):
             total += weights[j] * abs(points[a, j])
             largest, heaviest = max(largest, abs(points[a, j])), max(heaviest, weights[j])
         alone |= largest * (1 / _ALONE + heaviest) > total
-    if not alone:
+    if not alone or clip * clip >= _mean_square(points, weights, gram):
         return
     sizes, times = np.zeros(k), np.zeros(k)
     for a in range(k):

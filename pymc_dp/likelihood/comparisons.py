@@ -29,7 +29,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: d83202f60f161182 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: 17592d09f7e9a47a (centre.py, unit_bounds.py).
 # Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
 # A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
@@ -207,7 +207,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             if not finite:
                 continue
             if leaves[i] and k > 1:
-                hold_together(group, given, record)
+                hold_together(group, given, record, gram, clip)
             if several:  # lengths are relative to what the records before have left of the bounds
                 stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID

@@ -101,7 +101,12 @@ def arrays_of_records(records: Records) -> dict[Variable, Variable]:
 def known_to_be_public(records: Records) -> set[Variable]:
     """Return arrays of all tables that are taken, or were declared, as public."""
     data = [(table.reading.data, table.reading.public_arrays) for table in records.tables]
-    return {one.leaves[array.label] for one, arrays in data for array in arrays if array.kind != PRIVATE}
+    return {
+        one.leaves[array.label]
+        for one, arrays in data
+        for array in arrays
+        if array.kind != PRIVATE and array.label in one.leaves  # others are variables
+    }
 
 
 def declared(records: Records) -> set[Variable]:

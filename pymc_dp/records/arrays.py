@@ -99,13 +99,18 @@ class Arrays:
         """Declare the leaves that an entry of `public` refers to; return whether there is such a thing."""
         if isinstance(given, str):
             found = [v for label, v in self.leaves.items() if label == given]
-            known = bool(found) or given in {rv.name for rv in self.model.free_RVs}
+            known = bool(found) or given in self._variables()
         else:
             array = graph.leaf_value(given) if isinstance(given, Variable) else given
             found = [v for v in self.leaves.values() if memory.same(graph.leaf_value(v), array)]
             known = bool(found)
         self.declared.update(found)
         return known
+
+    def _variables(self) -> set[str]:
+        """Names of what may be declared as public beside arrays: it holds no record."""
+        model = self.model
+        return {v.name for v in (*model.free_RVs, *model.potentials, *model.deterministics)}
 
     def is_private(self, leaf: Variable) -> bool:
         """Return whether a leaf has an axis of records, of this table or another."""
@@ -285,7 +290,8 @@ class Arrays:
             if leaf in axes or leaf in self.declared or (leaf in read and np.size(value) != 1):
                 kind = DECLARED if leaf in self.declared else PRIVATE if self.is_private(leaf) else TAKEN
                 found.append(Array(label, tuple(np.shape(value)), str(value.dtype), kind, axes.get(leaf)))
-        return found
+        named = sorted(self.names & self._variables() - self.leaves.keys())
+        return [*found, *(Array(name, (), "variable", DECLARED) for name in named)]
 
 
 def with_entries(outputs: Sequence[Variable]) -> set[Variable]:

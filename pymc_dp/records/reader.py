@@ -122,8 +122,6 @@ class _Reader:
             return found
         self.data.label_new(self.opaque, derived)
         self.data.check(derived, self.refuse)
-        written = written_numbers.of_priors(self.opaque, densities, potentials, start)
-        written_numbers.check(written, self.opaque, self.data.declared, self.refuse)
         conditions: list[Variable] = []
         terms = dict(zip(names, graph.flatten([densities[name] for name in names], conditions), strict=True))
         sources = self.data.sources(self.opaque)
@@ -143,6 +141,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         self._deterministics(sources)
+        written_numbers.check(self.opaque, self.data, densities, start, found.released, self.refuse)
         self._dims(sources)
         found.arrays = self.data.read(
             [*found.terms, *found.log_priors],
@@ -314,8 +313,6 @@ class _Reader:
             else:
                 found.left_out[name] = t
                 self._add(name, "left out", f"reads rows: not released ({why(t)})")
-        written = written_numbers.of_deterministics(self.opaque, found.released)
-        written_numbers.check(written, self.opaque, self.data.declared, self.refuse)
         self.typing.trusted_used |= typing.trusted_used
 
     def _dims(self, sources: Mapping[Variable, RowType]) -> None:

@@ -179,7 +179,8 @@ def test_sums_are_exact_in_any_order_and_chunks():
 
 def by_hand(own, group, weights, rows, bounds):
     """One record's score, slope and variance, the centre by an optimizer instead of passes."""
-    if weights is None:
+    squares = np.sort(np.linalg.norm(group @ rows, axis=1) ** 2)[:-1]
+    if weights is None and bounds.score**2 < squares.mean():
         sizes = np.sort(np.abs(group), 0)[:-1].mean(0)
         times = np.abs(np.vstack([group, own])) / sizes
         most = np.maximum(10, np.sort(times, 1)[:, -2:-1])
@@ -501,9 +502,20 @@ def test_a_record_that_is_far_away_pulls_its_level():
     scores, _ = alone(group[0], group, None, rows, Bounds(1.5, 100.0))
     assert scores[0, 0] > 0.7 * SCORE_GRID
     held = group[:, 0].T.copy()
-    hold_together(held, np.full(65, 1 / 65), group[0, 0].copy())
+    hold_together(held, np.full(65, 1 / 65), group[0, 0].copy(), np.diag([1.0, 0.5]), 0.5)
     np.testing.assert_array_equal(held[:, 1:], group[1:, 0].T)  # no twin is touched
     assert held[0, 0] == 15 and held[1, 0] < 0.1 * group[0, 0, 1]
+
+
+def test_derivatives_stay_where_the_bound_leaves_usual_scores():
+    """Far from the others by one predictor: held where the bound is below the usual length, and else not."""
+    gram, points = np.array([[1.0, 0.4], [0.4, 0.5]]), np.full((2, 9), 0.1)
+    points[:, 4] = 6.0, 0.1
+    usual = math.sqrt(points[:, 0] @ gram @ points[:, 0])
+    for clip, first in [(1.01 * usual, 6.0), (0.99 * usual, 1.0)]:
+        hold_together(moved := points.copy(), np.full(9, 1 / 9), own := points[:, 4].copy(), gram, clip)
+        np.testing.assert_array_equal(moved[:, 4], own)
+        assert own[0] == pytest.approx(first)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -511,19 +523,19 @@ def test_what_is_held_together_does_not_depend_on_which_is_the_record(k):
     """So that scores of a group still add up to zero; and a derivative that is rarely there stays."""
     random = np.random.default_rng(9)
     points = random.standard_cauchy(size=(k, 12))
-    points[:, 3], points[0, 7] = 0.0, 300.0
+    points[:, 3], points[0, 7], gram = 0.0, 300.0, np.eye(k) + 0.3
     weights = np.where(np.arange(12) == 5, 0.0, 1 / 11)
     for j in range(12):
         moved, own = points.copy(), points[:, j].copy()
-        hold_together(moved, weights, own)
+        hold_together(moved, weights, own, gram, 0.01)
         np.testing.assert_array_equal(own, moved[:, j])
         order = random.permutation(12)
         again = points[:, order].copy()
-        hold_together(again, weights[order], points[:, j].copy())
+        hold_together(again, weights[order], points[:, j].copy(), gram, 0.01)
         np.testing.assert_allclose(again, moved[:, order], rtol=1e-12)
     assert not np.array_equal(moved, points) and np.all(np.abs(moved) <= np.abs(points))
     rare = np.where(np.arange(12) == 7, 1.0, -0.01) * np.ones((k, 1))
-    hold_together(moved := rare.copy(), np.full(12, 1 / 12), rare[:, 7].copy())
+    hold_together(moved := rare.copy(), np.full(12, 1 / 12), rare[:, 7].copy(), gram, 0.001)
     np.testing.assert_array_equal(moved, rare)
 
 
