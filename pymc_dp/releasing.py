@@ -202,7 +202,7 @@ def open_records(
         twins = there.twins
     most = max(records.lengths, default=0) * len(model.observed_RVs)
     if most > LARGEST_N:
-        raise ValueError(f"more than 2**29 records times terms ({most}): their sums would not be exact.")
+        raise ValueError("more than 2**29 records times terms: their sums would not be exact.")
     part = read_public(records, twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)

@@ -20,9 +20,13 @@ from pytensor import config
 from pytensor.compile.executor import Function
 from pytensor.compile.io import In
 from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Apply, Variable
+from pytensor.graph.fg import FunctionGraph
+from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
 from pytensor.link.basic import PerformLinker
 from pytensor.link.vm import VMLinker
+from pytensor.scalar.basic import Add, Mul
+from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records import graph, refusals
 from pymc_dp.records.fast_forms import NUMBA, vectorised
@@ -39,6 +43,8 @@ _COMPILING = RLock()
 # Position of `Safe` among PyTensor's rewrites: after those that put a graph into its final form, and before
 # the fusion of Ops into one loop (49).
 _LAST = 48.95
+# Operands of a sum or a product, at most: the same for all compilers, so that they round alike.
+_MOST_OPERANDS = 16
 # Flags against fast mathematics. Compilers reorder sums and fuse products with sums differently at the end of
 # a loop than within it, so that a record's result would depend on its position.
 _AS_WRITTEN = {"numba__fastmath": False, "gcc__cxxflags": f"{config.gcc__cxxflags} -ffp-contract=off".strip()}
@@ -142,7 +148,22 @@ def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
             "a record by its place. Take a plain pytensor.compile.mode.Mode with the linker 'numba', 'cvm', "
             "'vm' or 'py'."
         )
-    return plain.excluding("BlasOpt").register((Safe(raising), _LAST))
+    return plain.excluding("BlasOpt").register((Safe(raising), _LAST), (_SPLIT, _LAST + 0.01))
+
+
+@node_rewriter([Elemwise])
+def _split(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
+    """Split sums and products of many operands: NumPy takes at most 32 arrays, and PyTensor merges them."""
+    if not isinstance(node.op.scalar_op, Add | Mul) or len(node.inputs) <= _MOST_OPERANDS:
+        return None
+    parts = node.inputs
+    while len(parts) > _MOST_OPERANDS:
+        some = (parts[k : k + _MOST_OPERANDS] for k in range(0, len(parts), _MOST_OPERANDS))
+        parts = [node.op(*one) if len(one) > 1 else one[0] for one in some]
+    return [node.op(*parts)]
+
+
+_SPLIT = WalkingGraphRewriter(_split)
 
 
 def evaluate(variable: Variable) -> np.ndarray:

@@ -348,3 +348,17 @@ def test_nothing_else_is_said_to_the_compiler(name, monkeypatch):
     monkeypatch.setattr(model_module, "read", None)
     with pytest.raises(ValueError, match=name):
         RecordModel(model_of("look-up"), compile_kwargs={name: True})
+
+
+def test_sums_of_more_columns_than_numpy_takes_operands():
+    """PyTensor merges a loop's sums into one: 31 columns were refused, as if rows went by their place."""
+    x = np.random.default_rng(0).normal(size=(N, 70))
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=70)
+        pm.Normal("y", sum(b[k] * x[:, k] for k in range(70)), 1, observed=x[:, 0])
+    assert RecordModel(model).twins  # rows are verified, and their derivatives are compiled
+    v = pt.vector("v")
+    wide = pt.add(*(v * k for k in range(300)))
+    for mode in (gate.CHECK_MODE, gate.PLAIN_MODE):
+        found = gate.compile_graph([v], wide, private=[v], mode=mode)
+        np.testing.assert_allclose(found([1.0, 2.0]), [44850, 89700])
