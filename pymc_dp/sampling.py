@@ -60,7 +60,8 @@ def sample(
     **kwargs
         Passed to `pymc.sample`: cores, random_seed, progressbar, ... Without a step, also `nuts_sampler`,
         `target_accept` and all its other arguments, and the arguments of `release_likelihood`: data, owners,
-        ledger, label, privacy_unit, public, ...
+        ledger, label, privacy_unit, public, ... Variables in `var_names` that read rows are left out; if all
+        do, everything that is public is kept.
 
     Returns
     -------

@@ -49,8 +49,9 @@ def read(
     exclude_deterministics : collection of str
         Deterministics that are not released although they read no record; those that do are never released.
     public : collection of str or array
-        Arrays, by label or as objects, that hold no record despite their shape; and free variables that have
-        as many entries as there are records by coincidence.
+        Arrays, by label or as objects, that hold no record despite their shape; free variables that have as
+        many entries as there are records by coincidence; and free variables, Potentials and Deterministics
+        that are written with more numbers than others (`written_numbers`), and with none of a record.
     trusted_ops : collection of str or type
         Ops without a rule that act on each record by itself.
     neighboring_relation : {"substitute", "add_remove"}
@@ -141,7 +142,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         self._deterministics(sources)
-        written_numbers.check(self.opaque, self.data, densities, start, found.released, self.refuse)
+        written_numbers.check(self.opaque, self.data, densities, found.released, self.refuse)
         self._dims(sources)
         found.arrays = self.data.read(
             [*found.terms, *found.log_priors],

@@ -5,7 +5,7 @@ Potentials or Deterministics, each as a number, a position or an operation, are 
 as many of these.
 """
 
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -65,7 +65,6 @@ def check(
     opaque: OpaqueModel,
     data: Arrays,
     densities: Mapping[str, Variable],
-    start: Sequence[Variable],
     released: Collection[str],
     refuse: Refuse,
 ) -> None:
@@ -77,28 +76,26 @@ def check(
     data : Arrays
         Variables and arrays that are declared there as public do not count.
     densities : mapping of str to Variable
-        Log-densities as derived, by name: of distributions that are functions of the user's these count.
-    start : sequence of Variable
-        Graphs of the initial values of free variables: of transforms of the user's these count.
+        Log-densities as derived, by name. They count where the distribution or the transform is a function
+        of the user's, which only they show.
     released : collection of str
         Names of Deterministics among others.
     refuse : callable
 
     Notes
     -----
-    **Privacy.** Graphs are counted, and what constants are is not looked at: a refusal does not depend on it.
+    **Privacy.** Graphs as the user wrote them are counted without looking at constants. In a derived density
+    PyMC may have simplified some of them by their values; these belong to a prior, and are public.
     """
     parts: dict[str, list[Variable]] = {name: [rv] for name, rv in opaque.free.items()}
-    for (name, rv), begins in zip(opaque.free.items(), start, strict=True):
+    for name, rv in opaque.free.items():
         transform = opaque.transforms[rv]
         own = transform is not None and not type(transform).__module__.startswith("pymc.")
         parts[name] += [densities[name]] if own or isinstance(rv.owner.op, CustomDistRV) else []
-        parts[name] += [begins] if own else []
     parts |= {name: [one] for name, one in opaque.potentials.items()}
     parts |= {name: [one] for name, one in opaque.deterministics.items() if name in released}
     public = {one for name, graphs in parts.items() if name in data.names for one in graphs}
     apart = {*opaque.original, *data.declared, *public}
-    parts = {name: graphs for name, graphs in parts.items() if name not in data.names}
     if count([one for graphs in parts.values() for one in graphs], apart).exceeds(_MOST):
         refuse(_refuse(max(parts, key=lambda name: count(parts[name], apart))))
 

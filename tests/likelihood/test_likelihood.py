@@ -162,6 +162,7 @@ WRONG = {
     "no facts": (put("facts", value=[]), "facts lack"),
     "events of nothing": (put("facts", "events", value={}), "nothing that can be read"),
     "another relation": (put("facts", "neighboring_relation", value="add_remove"), "contradict"),
+    "facts of another type": (put("facts", "verdict", value=3), "facts cannot be read"),
     "facts that lack one": (put("facts", value={"epsilon": 1}), "facts lack"),
 }
 
