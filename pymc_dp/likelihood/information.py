@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from scipy.special import log_ndtr, ndtri_exp
 
 from pymc_dp.likelihood.mixtures import is_positive
 
@@ -38,6 +37,17 @@ _BATCHES = 8
 _WORTH = 1 / 16
 # It is not tried if the least eigenvalue is below this, in units of the noise.
 _HOPELESS = -0.5
+# Normal probabilities below this are computed by their asymptotic series, with a relative error of 1e-8.
+_FAR_LEFT = -36.0
+# Half of log(2 pi).
+_LOG_ROOT = 0.5 * math.log(2 * math.pi)
+# A search starts where the square is at most this much larger than at the interval's end: uniform numbers are
+# at least 2**-53, of which the logarithm is -37.
+_BELOW = 80.0
+# Largest number of Newton's steps.
+_STEPS = 100
+# Relative precision at which they end.
+_PRECISE = 1e-12
 # Noise below this, in the metric, counts as none.
 _NONE = 1e-4
 
@@ -280,62 +290,88 @@ def _sweep(
     rng : numpy.random.Generator
     """
     ridge = _RIDGE * np.diagonal(matrices, axis1=1, axis2=2)[:, :, None] * np.eye(matrices.shape[-1])
-    inverse = np.linalg.inv(matrices + ridge)
-    entries = [(i, j) for j in range(first) for i in range(j, matrices.shape[-1])]
+    entries = np.array([(i, j) for j in range(first) for i in range(j, matrices.shape[-1])])
     uniform = rng.uniform(size=(len(entries), len(matrices)))
-    for k in rng.permutation(len(entries)):
-        i, j = entries[k]
-        both = inverse[:, i, j]
-        if i == j:
-            deviation, low, high = noise[i, i], -1 / both, room
-        else:
-            root = np.sqrt(np.maximum(inverse[:, i, i] * inverse[:, j, j], both**2))
-            deviation, low, high = noise[i, j] / math.sqrt(2.0), -1 / (root + both), 1 / (root - both)
-        away = (matrices[:, i, j] - seen[:, i, j]) / deviation
-        low, high = _INSIDE * low, _INSIDE * high
-        move = deviation * (_between(away + low / deviation, away + high / deviation, uniform[k]) - away)
-        move = np.clip(move, low, high)
-        matrices[:, i, j] += move
-        if i == j:
-            room = room - move
-        else:
-            matrices[:, j, i] += move
-        _follow(inverse, i, j, move)
-
-
-def _between(low: np.ndarray, high: np.ndarray, uniform: np.ndarray) -> np.ndarray:
-    """Return standard normal numbers truncated to an interval, made of uniform ones.
-
-    They are computed in the lower tail, where probabilities have their full precision.
-    """
-    flip = low + high > 0
-    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
-    first, last = log_ndtr(a), log_ndtr(b)
-    found = ndtri_exp(last + np.log(uniform + (1 - uniform) * np.exp(first - last)))
-    return np.clip(np.where(flip, -found, found), low, high)
+    order = rng.permutation(len(entries))
+    _draw_entries(
+        matrices, np.linalg.inv(matrices + ridge), seen, noise, room, entries[order], uniform[order]
+    )
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _follow(inverse, i, j, move):
-    """Update inverses (m, p, p) of matrices whose entries (i, j) and (j, i), or (i, i), grow by `move`.
+def _draw_entries(matrices, inverses, seen, noise, room, entries, uniform):
+    """Draw entries one after the other, in each matrix with one uniform number, and update the inverses."""
+    for k in range(len(matrices)):
+        matrix, inverse, left = matrices[k], inverses[k], room[k]
+        for e in range(len(entries)):
+            i, j = entries[e]
+            both = inverse[i, j]
+            if i == j:
+                deviation, low, high = noise[i, i], -1 / both, left
+            else:
+                root = math.sqrt(max(inverse[i, i] * inverse[j, j], both * both))
+                deviation, low, high = noise[i, j] / math.sqrt(2.0), -1 / (root + both), 1 / (root - both)
+            low, high = _INSIDE * low, _INSIDE * high
+            away = (matrix[i, j] - seen[k, i, j]) / deviation
+            drawn = _between(away + low / deviation, away + high / deviation, uniform[e, k])
+            move = min(max(deviation * (drawn - away), low), high)
+            matrix[i, j] += move
+            if i == j:
+                left -= move
+            else:
+                matrix[j, i] += move
+            _follow(inverse, i, j, move)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _between(low, high, uniform):
+    """Return a standard normal number truncated to an interval, made of a uniform one.
+
+    It is computed in the lower tail, where probabilities have their full precision: by Newton's method for
+    the logarithm of the distribution function, which is concave, from the left.
+    """
+    flip = low + high > 0
+    first, last = (-high, -low) if flip else (low, high)
+    upper = _log_normal(last)
+    level = upper + math.log(uniform + (1 - uniform) * math.exp(_log_normal(first) - upper))
+    found = max(first, -math.sqrt(min(last, 0.0) ** 2 + _BELOW))
+    for _ in range(_STEPS):
+        value = _log_normal(found)
+        move = (level - value) * math.exp(value + 0.5 * found * found + _LOG_ROOT)
+        found += move
+        if not abs(move) > _PRECISE * max(abs(found), 1.0):
+            break
+    found = min(max(found, first), last)
+    return -found if flip else found
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _log_normal(x):
+    """Return the logarithm of the standard normal distribution function."""
+    if x > _FAR_LEFT:
+        return math.log(0.5 * math.erfc(-x / math.sqrt(2.0)))
+    square = 1 / (x * x)  # of its asymptotic series
+    return -0.5 * x * x - math.log(-x) - _LOG_ROOT - square * (1 - 2.5 * square)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _follow(inverse, i, j, grow):
+    """Update the inverse (p, p) of a matrix whose entries (i, j) and (j, i), or (i, i), grow.
 
     By Woodbury's identity with U = (e_i, e_j), and the inverse of (0, 1; 1, 0) / grow + U' K U.
     """
-    p = inverse.shape[1]
-    first, second = np.empty(p), np.empty(p)
-    for k, grow in enumerate(move):
+    p = len(inverse)
+    first, second = inverse[:, i].copy(), inverse[:, j].copy()
+    if i == j:
+        scale = grow / (1 + grow * first[i])
         for a in range(p):
-            first[a], second[a] = inverse[k, a, i], inverse[k, a, j]
-        if i == j:
-            scale = grow / (1 + grow * first[i])
-            for a in range(p):
-                for b in range(p):
-                    inverse[k, a, b] -= scale * first[a] * first[b]
-            continue
-        one, other, grown = first[i], second[j], 1 + grow * first[j]
-        scale = grow / (grown**2 - grow**2 * one * other)
-        for a in range(p):
-            to_second = grown * first[a] - grow * one * second[a]
-            to_first = grown * second[a] - grow * other * first[a]
             for b in range(p):
-                inverse[k, a, b] -= scale * (to_second * second[b] + to_first * first[b])
+                inverse[a, b] -= scale * first[a] * first[b]
+        return
+    one, other, grown = first[i], second[j], 1 + grow * first[j]
+    scale = grow / (grown**2 - grow**2 * one * other)
+    for a in range(p):
+        to_second = grown * first[a] - grow * one * second[a]
+        to_first = grown * second[a] - grow * other * first[a]
+        for b in range(p):
+            inverse[a, b] -= scale * (to_second * second[b] + to_first * first[b])

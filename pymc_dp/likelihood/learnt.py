@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from pymc_dp.likelihood.groups import Spreads
-from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, inverse, squares_within, symmetric
+from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
 from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, SHARP, WALK, Care, Round
@@ -19,10 +20,14 @@ from pymc_dp.likelihood.straight import (
     without_hidden_differences,
 )
 
-# After a round the likelihood and the misfits, which depend on each other, are computed this many times.
+# After a round the likelihood and the misfits, which depend on each other, are computed at most this often.
 _PASSES = 3
 # The same after the last round.
 _LAST_PASSES = 4
+# Beliefs are settled if no mean and no standard deviation changes by more than this part of the latter.
+_SETTLED = 0.03
+# The same after the last round.
+_LAST_SETTLED = 0.003
 # If the parameters are at a larger distance than this from the last point, in standard errors of one record,
 # nothing is known: the slope at the point is not that between the point and the parameters.
 _ARRIVED = 1.5
@@ -89,18 +94,25 @@ class Learnt:
         # `WALK` takes slopes to be large, and groups to be alike: groups' spreads are learnt without that.
         care = self._spreads.care
         first = (care,) if care is OF_GROUPS else ()
-        self._look((WALK, *(care,) * _LAST_PASSES) if last else (*first, *(WALK,) * _PASSES))
+        if last:
+            self._look((WALK, *(care,) * _LAST_PASSES), _LAST_SETTLED)
+        else:
+            self._look((*first, *(WALK,) * _PASSES), _SETTLED)
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
 
-    def _look(self, cares: Iterable[Care]) -> None:
-        """Compute the likelihood of all rounds and the posterior, once with each care."""
+    def _look(self, cares: Iterable[Care], settled: float) -> None:
+        """Compute the likelihood of all rounds and the posterior, with each care until beliefs are settled."""
         says = self.rounds[-1:] if self.wide else self.rounds
-        for care in cares:
-            self._mixture: Mixture = believed(says, self.mean, self.covariance, self.prior, care)
-            if care is OF_GROUPS:
-                self._spreads.learn(self._mixture)
-                self.prior = self._spreads.prior
-            self.mean, self.covariance = self._mixture.moments(self.prior)
+        for care, times in groupby(cares):
+            beliefs = Relaxed(self.mean, self.covariance)
+            for _ in times:
+                self._mixture: Mixture = believed(says, beliefs.mean, beliefs.covariance, self.prior, care)
+                if care is OF_GROUPS:
+                    self._spreads.learn(self._mixture)
+                    self.prior = self._spreads.prior
+                if beliefs.step(*self._mixture.moments(self.prior)) <= settled:
+                    break
+            self.mean, self.covariance = beliefs.mean, beliefs.covariance
 
     def result(self, share: float) -> OneSided:
         """Return the likelihood of all rounds, in the released coordinates.
@@ -137,11 +149,12 @@ class Learnt:
 
     def _straight(self) -> Mixture:
         """Return the likelihood of all rounds with slopes at their means, for differences between groups."""
-        spreads, mean, covariance = Spreads(self._whole, self._lookups), self.mean, self.covariance
+        spreads, beliefs = Spreads(self._whole, self._lookups), Relaxed(self.mean, self.covariance)
         for _ in range(_LAST_PASSES):
-            found = believed_of_groups(self.rounds, mean, covariance, self._places)
+            found = believed_of_groups(self.rounds, beliefs.mean, beliefs.covariance, self._places)
             spreads.learn(found)
-            mean, covariance = found.moments(spreads.prior)
+            if beliefs.step(*found.moments(spreads.prior)) <= _LAST_SETTLED:
+                break
         return found
 
     def _restate(self) -> None:
@@ -157,7 +170,7 @@ class Learnt:
             metric = one.metric * near_zero.slopes(one.point)
             variances = self.prior.variances(metric)
             self.rounds[k] = replace(one, point=near_zero.psi(one.point), metric=metric, prior=variances)
-        self._look([self._spreads.care] * _LAST_PASSES)
+        self._look([self._spreads.care] * _LAST_PASSES, _LAST_SETTLED)
 
 
 def believed(
@@ -181,19 +194,17 @@ def believed(
     message, last = Message.nothing(len(mean)), rounds[-1]
     for one in rounds:
         noise = one.noises + one.misfit(mean, covariance, care)
-        slopes = one.slopes
         if one is not last:
             noise = noise * (1 + (one.distance / care.half) ** SHARP)
-            slopes = one.no_steeper_than(last)
-        says = _Score.of(one, slopes, noise)
+        says = _Score.of(one, one.slopes_up_to(last), noise)
         for _ in range(_DOUBTS):
-            mixture, surprise = _learnt(one, says, message, prior, care)
+            mixture, covariances, surprise = _learnt(one, says, message, prior, care)
             if surprise <= 1 or not message.information.any():
                 break
             message = Message(message.information / (2 * surprise), message.vector / (2 * surprise))
         one.weights = mixture.weights
         if one is not last:
-            message = mixture.matched(prior)
+            message = mixture.matched(prior, covariances)
     return mixture
 
 
@@ -217,46 +228,46 @@ class _Score(NamedTuple):
 
     Attributes
     ----------
+    score : ndarray, shape (p,)
+        The score in units in which its noise is standard normal.
     slopes : ndarray, shape (m, p, p)
-        Slope of the score in the metric, by the parameters.
-    within : ndarray, shape (p, p)
-        Inverse covariance of the score's noise.
-    weighted : ndarray, shape (m, p, p)
-        Transposes of `slopes`, times `within`.
+        Its slope by the parameters, in the same units.
     information, vectors : ndarray, shape (m, p, p) and (m, p)
         As those of a `Message`.
     """
 
+    score: np.ndarray
     slopes: np.ndarray
-    within: np.ndarray
-    weighted: np.ndarray
     information: np.ndarray
     vectors: np.ndarray
 
     @classmethod
     def of(cls, one: Round, slopes: np.ndarray, noise: np.ndarray) -> "_Score":
-        """Return that of a round, for draws of the slope in its metric and noise of covariance (p, p)."""
-        slopes = slopes @ one.back.T
-        within = inverse(noise)
-        weighted = slopes.transpose(0, 2, 1) @ within
-        found = symmetric(weighted @ slopes)
-        return cls(slopes, within, weighted, found, weighted @ one.score + found @ one.point)
+        """Return that of a round, for draws of the slope by the parameters and noise of covariance (p, p)."""
+        unit = np.linalg.inv(roots(noise))
+        score, slopes = unit @ one.score, unit @ slopes
+        found = slopes.swapaxes(1, 2) @ slopes
+        return cls(score, slopes, found, score @ slopes + found @ one.point)
 
 
-def _learnt(one: Round, says: _Score, earlier: Message, prior: Normal, care: Care) -> tuple[Mixture, float]:
+def _learnt(
+    one: Round, says: _Score, earlier: Message, prior: Normal, care: Care
+) -> tuple[Mixture, np.ndarray, float]:
     """Return the likelihood of an earlier message and of a score, and how surprising the score is.
 
-    The surprise is the square of its deviation from the prediction, over the largest usual square.
+    The surprise is the square of its deviation from the prediction, over the largest usual square. Between
+    these are the posterior covariances of the likelihood's components, shape (m, p, p).
     """
     known = prior.precision + earlier.information
     mean = inverse(known) @ (prior.precision @ prior.mean + earlier.vector)
-    apart = one.score - says.slopes @ (mean - one.point)
+    apart = says.score - says.slopes @ (mean - one.point)
     # In the covariance ``noise + G known^-1 G'``: Woodbury's identity gives the square, and the determinant.
-    pulls = np.einsum("kij,kj->ki", says.weighted, apart)
-    explained, volumes = squares_within(known + says.information, pulls)
-    squares = np.maximum(np.einsum("ki,ij,kj->k", apart, says.within, apart) - explained, 0.0)
+    pulls = np.einsum("ki,kij->kj", apart, says.slopes)
+    covariances, volumes = inverse_and_volume(known + says.information)
+    explained = np.einsum("ki,kij,kj->k", pulls, covariances, pulls)
+    squares = np.maximum((apart**2).sum(1) - explained, 0.0)
     density = -0.5 * squares - 0.5 * volumes + care.regular * one.volumes
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
     mixture = Mixture(says.information + earlier.information, says.vectors + earlier.vector, weights)
-    return mixture, float(squares.min()) / expected
+    return mixture, covariances, float(squares.min()) / expected

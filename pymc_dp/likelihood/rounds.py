@@ -147,15 +147,25 @@ class Round:
         """Roots of the draws of the slope, shape (m, p, p)."""
         return roots(self.slopes)
 
+    @cached_property
+    def _back_roots(self) -> np.ndarray:
+        """Inverses of `roots`, shape (m, p, p)."""
+        return np.linalg.inv(self.roots)
+
     def no_steeper_than(self, last: "Round") -> np.ndarray:
         """Return draws of the slope, in no direction steeper than a draw of the last one.
 
         Shape (m, p, p). Where the last slope is steeper they are not changed: scores are divided by scales,
         which may have changed.
         """
+        change, back = self.metric @ last.back, last.metric @ self.back
+        return _no_steeper(self.slopes, change @ last.roots, last._back_roots @ back)
+
+    def slopes_up_to(self, last: "Round") -> np.ndarray:
+        """Return draws of the score's slope by the parameters, no steeper than the last one's: (m, p, p)."""
         if self._bounded[0] is not last:
-            change = self.metric @ np.linalg.inv(last.metric)
-            self._bounded = last, _no_steeper(self.slopes, change @ last.roots)
+            slopes = self.slopes if last is self else self.no_steeper_than(last)
+            self._bounded = last, slopes @ self.back.T
         return self._bounded[1]
 
     @property
@@ -285,8 +295,9 @@ class Round:
         each = np.maximum(self.squares(spread), care.pulled * shown**2)
         self.distance = math.sqrt(float(self.weights @ each.max(1)))
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
-        moved = factor[:, :, None] * (self.slopes @ spread @ self.slopes) * factor[:, None, :]
-        total = np.einsum("k,kij->ij", self.weights, moved)
+        scaled = (np.sqrt(self.weights)[:, None] * factor)[:, None, :] * (roots(spread).T @ self.slopes)
+        scaled = scaled.reshape(-1, len(spread))
+        total = scaled.T @ scaled
         part, most = self.touched / self.touched.max(), self.touched.max()
         sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
         taken = self.taken(spread, care) ** 2
@@ -340,7 +351,7 @@ class Found(NamedTuple):
         )
 
 
-def _no_steeper(slopes: np.ndarray, last: np.ndarray) -> np.ndarray:
+def _no_steeper(slopes: np.ndarray, last: np.ndarray, back: np.ndarray) -> np.ndarray:
     """Limit draws of an earlier slope: in no direction steeper than a draw of the last one.
 
     What is drawn of a slope that noise hides is always positive. In a direction in which records have nearly
@@ -350,11 +361,11 @@ def _no_steeper(slopes: np.ndarray, last: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     slopes : ndarray, shape (m, p, p)
-    last : ndarray, shape (k, p, p)
-        Roots of draws of the last slope, in the metric of `slopes`.
+    last, back : ndarray, shape (k, p, p)
+        Roots of draws of the last slope, in the metric of `slopes`, and their inverses.
     """
-    root = last[np.arange(len(slopes)) % len(last)]
-    back = np.linalg.inv(root)
+    chosen = np.arange(len(slopes)) % len(last)
+    root, back = last[chosen], back[chosen]
     values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
     if values.max() <= 1:
         return slopes

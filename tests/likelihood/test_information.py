@@ -1,7 +1,9 @@
 """Draws of an information matrix behind a noisy one, against draws that are made another way."""
 
 import numpy as np
+import pytest
 from scipy import stats
+from scipy.special import log_ndtr, ndtri_exp
 
 from pymc_dp.likelihood import information, mixtures, rounds
 
@@ -91,12 +93,44 @@ def test_slopes_on_the_way_are_no_steeper_than_the_last_where_rounding_leaves_no
     last = np.array([[[1.0, 1.0], [1.0, 1.0 - 1e-9]]])
     change = np.array([[3.0, 0.0], [1.0, 2.0]])
     given = np.stack([np.diag([2.0, 5.0]), 1e-3 * np.eye(2)])
-    found = rounds._no_steeper(given, change @ mixtures.roots(last))
+    root = change @ mixtures.roots(last)
+    found = rounds._no_steeper(given, root, np.linalg.inv(root))
     like = change @ last[0] @ change.T
     away = np.array([-5.0, 9.0])
     away -= like[0] * (away @ like[0]) / (like[0] @ like[0])  # where the last says nothing
     assert np.isfinite(found).all()
     assert np.linalg.eigvalsh(found).min() > -1e-9
     assert (np.einsum("i,kij,j->k", away, found, away) < 1e-6 * (away @ away)).all()
-    alike = rounds._no_steeper(given, mixtures.roots(10 * np.eye(2)[None]))
+    root = mixtures.roots(10 * np.eye(2)[None])
+    alike = rounds._no_steeper(given, root, np.linalg.inv(root))
     np.testing.assert_array_equal(alike, given)  # a control: what is less steep is left as it is
+
+
+def test_truncated_normal_numbers_are_those_of_scipy():
+    """In the middle and far out in both tails, in narrow intervals and without an end."""
+    rng = np.random.default_rng(0)
+    low = rng.normal(size=2000) * 10 ** rng.uniform(-3, 6, 2000)
+    high = low + np.abs(rng.normal(size=2000)) * 10 ** rng.uniform(-6, 6, 2000)
+    low[:100], high[100:200], uniform = -np.inf, np.inf, rng.uniform(size=2000)
+    flip = low + high > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(invalid="ignore"):
+        first, last = log_ndtr(a), log_ndtr(b)
+    expected = ndtri_exp(last + np.log(uniform + (1 - uniform) * np.exp(first - last)))
+    expected = np.clip(np.where(flip, -expected, expected), low, high)
+    found = [information._between(*each) for each in zip(low, high, uniform, strict=True)]
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11)
+
+
+def test_determinants_and_inverses_by_cholesky_are_those_of_numpy():
+    """Of usual matrices, stacked or not, and of one that rounding has left with a negative eigenvalue."""
+    rng = np.random.default_rng(0)
+    usual = rng.normal(size=(4, 3, 5, 5))
+    usual = usual @ usual.swapaxes(-1, -2) * rng.uniform(1e-3, 1e3, size=(4, 3, 1, 1))
+    found, volumes = mixtures.inverse_and_volume(usual)
+    np.testing.assert_allclose(found @ usual, np.broadcast_to(np.eye(5), usual.shape), atol=1e-6)
+    np.testing.assert_allclose(volumes, np.linalg.slogdet(usual)[1], rtol=1e-8)
+    rounded = np.array([[1.0, 1.0], [1.0, 1.0 - 1e-9]])
+    found, volume = mixtures.inverse_and_volume(rounded)
+    np.testing.assert_allclose(found, np.linalg.inv(rounded), rtol=0.1)
+    assert volume == pytest.approx(np.linalg.slogdet(rounded)[1], abs=0.1)
