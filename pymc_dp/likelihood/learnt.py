@@ -101,7 +101,7 @@ class Learnt:
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
 
     def _look(self, cares: Iterable[Care], settled: float) -> None:
-        """Compute the likelihood of all rounds and the posterior, with each care until beliefs are settled."""
+        """Compute the likelihood of all rounds and the posterior, with each care until beliefs settle."""
         says = self.rounds[-1:] if self.wide else self.rounds
         for care, times in groupby(cares):
             beliefs = Relaxed(self.mean, self.covariance)

@@ -5,11 +5,11 @@ import pytest
 
 from pymc_dp.likelihood.mixtures import Relaxed
 
-SETTLED = np.array([1.0, -2.0, 0.5])
+SETTLED, START = np.array([1.0, -2.0, 0.5]), np.array([2.0, 0.0, -0.5])
 
 
 def computed(mean, covariance, slope):
-    """A posterior that is `slope` times as far from where beliefs settle as beliefs are, on the other side."""
+    """A posterior on the other side of where beliefs settle, and `slope` times as far away as they are."""
     deviations = 0.1 * (1 - 0.3 * slope * (np.sqrt(np.diag(covariance)) / 0.1 - 1))
     return SETTLED - slope * (mean - SETTLED), np.diag(deviations**2)
 
@@ -25,7 +25,7 @@ def computed(mean, covariance, slope):
     ],
 )
 def test_beliefs_settle(slope, steps):
-    beliefs = Relaxed(SETTLED + [1.0, 2.0, -1.0], 0.02 * np.eye(3))
+    beliefs = Relaxed(START, 0.02 * np.eye(3))
     apart = [beliefs.step(*computed(beliefs.mean, beliefs.covariance, slope)) for _ in range(steps)]
     assert apart[-1] < 0.01 < apart[0]
     np.testing.assert_allclose(beliefs.mean, SETTLED, atol=0.002)
@@ -34,7 +34,7 @@ def test_beliefs_settle(slope, steps):
 
 def test_without_relaxation_they_would_alternate():
     """The control: what is computed is what is believed next."""
-    mean, covariance = SETTLED + [1.0, 2.0, -1.0], 0.02 * np.eye(3)
+    mean, covariance = START, 0.02 * np.eye(3)
     for _ in range(5):
         mean, covariance = computed(mean, covariance, 1.5)
     assert np.abs(mean - SETTLED).max() > 10
