@@ -21,13 +21,13 @@ from pymc_dp.likelihood.straight import (
 )
 
 # After a round the likelihood and the misfits, which depend on each other, are computed at most this often.
-_PASSES = 3
+_PASSES = 8
 # The same after the last round.
-_LAST_PASSES = 4
+_LAST_PASSES = 10
 # Beliefs are settled if no mean and no standard deviation changes by more than this part of the latter.
-_SETTLED = 0.03
+_SETTLED = 0.1
 # The same after the last round.
-_LAST_SETTLED = 0.003
+_LAST_SETTLED = 0.01
 # If the parameters are at a larger distance than this from the last point, in standard errors of one record,
 # nothing is known: the slope at the point is not that between the point and the parameters.
 _ARRIVED = 1.5
