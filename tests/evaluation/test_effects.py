@@ -10,7 +10,7 @@ from pymc_dp.results import facts_of
 from tests.conftest import NUMBA
 
 pytestmark = pytest.mark.slow  # a whole call
-PERSONS, ROWS = 400, 3
+PERSONS, ROWS = 200, 3
 
 
 @pytest.fixture(scope="module")

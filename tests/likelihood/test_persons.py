@@ -31,7 +31,7 @@ def simulated(n=400, rows=6, seed=1):
 def test_a_release_with_noise_is_near_and_holds_nothing_of_persons(tmp_path):
     with pytest.warns(dp.errors.NotPrivateWarning):
         released = dp.release_likelihood(
-            simulated(n=200), epsilon=4, delta=1e-6, privacy_unit="person", debug_seed=1
+            simulated(), epsilon=4, delta=1e-6, privacy_unit="person", debug_seed=1
         )
     assert released.facts["integrated"] == ["rate"] and released.facts["unit"] == "person"
     public = released.model()
