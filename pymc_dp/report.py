@@ -7,7 +7,7 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
-from pymc_dp.likelihood.report import accuracy_rows
+from pymc_dp.likelihood.report import accuracy_rows, public_rows
 from pymc_dp.printing import html_terms
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
@@ -177,18 +177,10 @@ def _predictions(facts: Facts) -> Rows:
 
 
 def _public(facts: Facts) -> Rows:
-    """Yield arrays that were read as public, by kind, Ops that the user vouched for, and what is left out."""
-    arrays: dict[str, list[str]] = {}
-    for label, shape, kind in facts.get("public_arrays", ()):
-        arrays.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
-    for kind, listed in arrays.items():
-        yield kind.capitalize(), ", ".join(listed)
-    if facts.get("trusted_ops"):
-        yield "Trusted", f"Ops that the user vouched for: {', '.join(facts['trusted_ops'])}"
+    """Yield what was taken as public, and what is left out."""
     left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
     left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
-    if left_out:
-        yield "Left out", f"not released: {', '.join(left_out)}"
+    yield from public_rows(facts.get("public_arrays", ()), facts.get("trusted_ops", ()), left_out)
 
 
 def privacy_report(idata: DataTree) -> PrivacyReport:

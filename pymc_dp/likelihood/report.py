@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -68,6 +68,11 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         *_of_names(facts["verdict"], _ONE_SIDED, _WHY_ONE_SIDED),
         *_of_names(facts["verdict"], _BEYOND, _WHY_BEYOND),
         *accuracy_rows(facts),
+        *public_rows(
+            facts.get("public_arrays", ()),
+            facts.get("trusted_ops", ()),
+            [f"{name} (reads rows)" for name in facts.get("left_out", ())],
+        ),
         ("Assumed", " ".join(ASSUMPTIONS)),
         ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
     ]
@@ -80,6 +85,21 @@ def accuracy_rows(facts: AccuracyFacts) -> list[tuple[str, str]]:
     censoring = [("Censoring", facts["censoring"]["said"])] if "censoring" in facts else []
     fit = [("Fit", facts["fit"]["said"])] if "fit" in facts else []
     return [("Right if", _RIGHT_IF), *censoring, *fit]
+
+
+def public_rows(
+    arrays: Iterable[tuple[str, Sequence[int], str]], trusted: Collection[str], left_out: Collection[str]
+) -> words.Rows:
+    """Yield rows of both reports: arrays that were read as public, trusted Ops, and what is left out."""
+    kinds: dict[str, list[str]] = {}
+    for label, shape, kind in arrays:
+        kinds.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
+    for kind, listed in kinds.items():
+        yield kind.capitalize(), ", ".join(listed)
+    if trusted:
+        yield "Trusted", f"Ops that the user vouched for: {', '.join(trusted)}"
+    if left_out:
+        yield "Left out", f"not released: {', '.join(left_out)}"
 
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:

@@ -1,15 +1,16 @@
 """Counts what is written into the public part of a model: rows that a loop writes there are refused.
 
 An array that may hold records is asked about (`checks.public_arrays`). Rows that a loop writes into priors,
-Potentials or Deterministics, each as a number, a position or an operation, are no array; but no model needs
-as many of these.
+Potentials, Deterministics or public parts of the likelihood, each as a number, a position or an operation,
+are no array; but no model needs as many of these.
 """
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Callable, Collection, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
 from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.transforms import Chain
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.traversal import ancestors
@@ -43,8 +44,8 @@ class Written(NamedTuple):
     Attributes
     ----------
     numbers : int
-        Single numbers, each as often as it is read, and entries of arrays of at most `SMALL` numbers; without
-        positions and sizes.
+        Single numbers, each as often as it is read, without positions and sizes; and entries of arrays of at
+        most `SMALL` numbers, positions among them.
     inputs : int
         Inputs of operations, positions among them.
     """
@@ -65,10 +66,13 @@ def check(
     opaque: OpaqueModel,
     data: Arrays,
     densities: Mapping[str, Variable],
+    read: Mapping[str, Written],
     released: Collection[str],
     refuse: Refuse,
 ) -> None:
-    """Refuse priors, Potentials and released Deterministics that are written with more than `_MOST`.
+    """Refuse what is public, of a model that is written with more than `_MOST`.
+
+    This is priors, Potentials, released Deterministics, and what the likelihood reads that is no record.
 
     Parameters
     ----------
@@ -78,6 +82,8 @@ def check(
     densities : mapping of str to Variable
         Log-densities as derived, by name. They count where the distribution or the transform is a function
         of the user's, which only they show.
+    read : mapping of str to Written
+        What the likelihood of each observed variable reads that is public: see `parts`.
     released : collection of str
         Names of Deterministics among others.
     refuse : callable
@@ -89,15 +95,50 @@ def check(
     """
     parts: dict[str, list[Variable]] = {name: [rv] for name, rv in opaque.free.items()}
     for name, rv in opaque.free.items():
-        transform = opaque.transforms[rv]
-        own = transform is not None and not type(transform).__module__.startswith("pymc.")
-        parts[name] += [densities[name]] if own or isinstance(rv.owner.op, CustomDistRV) else []
+        parts[name] += [densities[name]] if _is_own(rv, opaque.transforms[rv]) else []
     parts |= {name: [one] for name, one in opaque.potentials.items()}
     parts |= {name: [one] for name, one in opaque.deterministics.items() if name in released}
     public = {one for name, graphs in parts.items() if name in data.names for one in graphs}
     apart = {*opaque.original, *data.declared, *public}
-    if count([one for graphs in parts.values() for one in graphs], apart).exceeds(_MOST):
-        refuse(_refuse(max(parts, key=lambda name: count(parts[name], apart))))
+    whole = [count([one for graphs in parts.values() for one in graphs], apart), *read.values()]
+    if Written(*map(sum, zip(*whole, strict=True))).exceeds(_MOST):
+        each = {name: count(graphs, apart) for name, graphs in parts.items()}
+        each |= read
+        refuse(_refuse(max(each, key=lambda name: each[name])))
+
+
+def _is_own(rv: Variable, transform: object) -> bool:
+    """Return whether a function of the user's is in a variable's distribution, or in its transform."""
+    if isinstance(transform, Chain):
+        return any(_is_own(rv, one) for one in transform.transform_list)
+    if transform is not None and not type(transform).__module__.startswith("pymc."):
+        return True
+    return _has_own_law([rv])
+
+
+def _has_own_law(outputs: Collection[Variable]) -> bool:
+    """Return whether a graph has a distribution of the user's, by itself or within another one."""
+    ops = {v.owner.op for v in ancestors(list(outputs)) if v.owner is not None}
+    return any(
+        isinstance(op, CustomDistRV) or any(_has_own_law(one.outputs) for one in inner_graphs(op))
+        for op in ops
+    )
+
+
+def parts(given: Collection[Variable], is_public: Callable[[Variable], bool]) -> list[Variable]:
+    """Return the variables that graphs read and that are public, but not what these are made from."""
+    found: list[Variable] = []
+    left, seen = list(given), set()
+    while left:
+        v = left.pop()
+        if v in seen:
+            continue
+        seen.add(v)
+        if is_public(v):
+            found.append(v)
+        elif v.owner is not None:
+            left.extend(v.owner.inputs)
+    return found
 
 
 def count(outputs: Collection[Variable], apart: Set[Variable]) -> Written:
@@ -107,8 +148,10 @@ def count(outputs: Collection[Variable], apart: Set[Variable]) -> Written:
     read = [
         v
         for node in nodes
-        for v in graph.values_of(node)[: _POSITIONS_FROM.get(type(node.op), len(node.inputs))]
-        if v not in apart and _is_small(v)
+        for k, v in enumerate(graph.values_of(node))
+        if v not in apart
+        and _is_small(v)
+        and (v.type.ndim or k < _POSITIONS_FROM.get(type(node.op), len(node.inputs)))
     ]
     arrays = {v for v in read if v.type.ndim}
     inner = [count(one.outputs, set()) for node in nodes for one in inner_graphs(node.op)]
@@ -127,10 +170,10 @@ def _is_small(leaf: Variable) -> bool:
 
 def _refuse(name: str) -> ModelRefusedError:
     return ModelRefusedError(
-        f"Priors, Potentials and Deterministics are written with more than {_MOST.numbers} numbers, or "
-        f"{_MOST.inputs} inputs of operations: most of them in {name!r}.",
+        f"What is public in the model is written with more than {_MOST.numbers} numbers, or {_MOST.inputs} "
+        f"inputs of operations: most of them in {name!r}.",
         "they would be taken as public, and may be rows that a loop wrote there: what they do would reach "
         "the draws without clipping and noise.",
         "give records as observed data, with one entry a record, and public numbers as one array; if no "
-        f"record is in it, say so: public=[{name!r}].",
+        "record is in it, say so: public=[...] with the name of a prior, Potential or Deterministic.",
     )

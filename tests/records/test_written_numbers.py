@@ -4,6 +4,7 @@ import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
 import pytest
+from pymc.distributions.transforms import Chain
 
 import pymc_dp as dp
 from pymc_dp.errors import ModelRefusedError
@@ -98,7 +99,43 @@ def priors():
     return b
 
 
+def arrays_of_positions():
+    """Means of effects by school, in arrays of few positions each."""
+    theta = pm.Normal("theta", shape=4)
+    for k, part in enumerate(np.split(K, 15)):
+        pm.Deterministic(f"d{k}", theta[part.copy()].mean())
+    return theta[0]
+
+
+def likelihood_of_parts():
+    """A public number that copies of parts of the rows add up to."""
+    b = pm.Normal("b")
+    return sum((b * pt.constant(part.copy())).sum() for part in chunks())
+
+
+def classmates():
+    """A contextual effect, by a loop over schools."""
+    theta = pm.Normal("theta", shape=4)
+    means = pt.stack([theta[part.copy()].mean() for part in np.split(K, 15)])
+    return means[np.arange(N) % 15]
+
+
+def within(law):
+    """A law of the user's as a component of another one."""
+    return law(pm.CustomDist.dist(logp=lambda v: squares(v, Y.tolist()), logcdf=lambda v: v * 0.0))
+
+
 ROWS = {
+    "arrays of positions": arrays_of_positions,
+    "likelihood": likelihood_of_parts,
+    "positions in the likelihood": classmates,
+    "component of a mixture": lambda: within(
+        lambda law: pm.Mixture("b", np.ones(2) / 2, [law, pm.Normal.dist()])
+    ),
+    "truncated density": lambda: within(lambda law: pm.Truncated("b", law, lower=-9.0, upper=9.0)),
+    "chained transform": lambda: pm.Normal(
+        "b", transform=Chain([Shifted(), Shifted()]), default_transform=None
+    ),
     "density": by_density(Y.tolist()),
     "density, chunks": of_chunks,
     "dist": drawn,
@@ -148,6 +185,13 @@ def quantiles():
     return b
 
 
+def factors(number, levels):
+    """Effects with a level of zero put in front of each, which rows look up."""
+    effects = [pm.Normal(f"e{k}", shape=levels) for k in range(number)]
+    codes = np.random.default_rng(2).integers(0, levels + 1, size=(number, N))
+    return sum(pt.concatenate([[0.0], one])[code] for one, code in zip(effects, codes, strict=True))
+
+
 HONEST = {
     "density": by_density([0.5, -1.0]),
     "polynomial": lambda: pm.Deterministic("d", sum(k * pm.Normal(f"b{k}") ** k for k in range(40))),
@@ -155,6 +199,7 @@ HONEST = {
     "truncated laws": many_laws,
     "quantiles": quantiles,
     "factor": lambda: pm.LKJCholeskyCov("c", n=6, eta=2, sd_dist=pm.HalfNormal.dist(1))[0].sum(),
+    "levels of factors": lambda: factors(8, 25),
     "many priors": lambda: sum(pm.StudentT(f"b{k}", nu=3, mu=0, sigma=2.5) for k in range(30)),
 }
 
@@ -189,5 +234,6 @@ def test_positions_and_sizes_are_no_numbers():
     v = pt.vector()
     found = count([v[3] + v[4:9].sum() + pt.zeros(7).sum() + v.reshape((2, 5))[0, 1]], set())
     assert found.numbers < 4 < found.inputs
+    assert count([v[np.array([0, 2, 1])]], set()).numbers == 3  # an array of positions may be one of codes
     assert count([2.0 * v + 1.0 * v + pt.stack([v[0], 3.0, 4.0]).sum()], set()).numbers >= 4
     assert Written(3, 5).exceeds(Written(2, 9)) and not Written(3, 5).exceeds(Written(3, 5))
