@@ -231,6 +231,11 @@ def test_report_and_repr():
     persons = likelihood(unit="person", n=None, relation="add_remove").report()
     assert "person (all rows with one id)\n" in persons and "one person more" in persons
     assert "No column may be decided by the outcome" in text
+    assert not any(said in text for said in ("Taken as public", "Trusted", "Left out"))
+    arrays = [["knots", [40], "public, as declared"], ["gm", [2, 3], "taken as public"]]
+    said = likelihood(public_arrays=arrays, trusted_ops=["Own"], left_out=["mu"]).report()
+    assert "Public, as declared: knots (40)" in said and "Taken as public:    gm (2, 3)" in said
+    assert "user vouched for: Own" in said and "not released: mu (reads rows)" in said
 
 
 def test_verdicts_go_by_what_is_known_with_and_without_privacy():
