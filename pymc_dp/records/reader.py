@@ -142,7 +142,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         self._deterministics(sources)
-        read = {name: self._read_as_public(clone) for name, clone in self.opaque.observed.items()}
+        read = written_numbers.of_likelihoods(self.opaque, self.data, self.typing, found.released)
         written_numbers.check(self.opaque, self.data, densities, read, found.released, self.refuse)
         self._dims(sources)
         found.arrays = self.data.read(
@@ -219,17 +219,6 @@ class _Reader:
         types = [typing.of(v) for v in given]
         mixed = next((t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace)), None)
         return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
-
-    def _read_as_public(self, rv: Variable) -> written_numbers.Written:
-        """Count what an observed variable reads, as the user wrote it, that is no record."""
-        given, typing = self.opaque.given(rv), self.typing.again()
-        random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
-        typing(given, {**self.data.sources(self.opaque), **random})
-        apart = {*self.opaque.original, *self.data.declared, *random}
-        counted = {*self.data.names, *self.found.released}  # what is named, or counted by itself
-        apart |= {v for name, v in self.opaque.deterministics.items() if name in counted}
-        public = written_numbers.parts(given, lambda v: typing.of(v) is PUBLIC)
-        return written_numbers.count(public, apart)
 
     def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
         """Move a term's axis of records to the front: other axes may be before it."""

@@ -5,7 +5,7 @@ Potentials, Deterministics or public parts of the likelihood, each as a number, 
 are no array; but no model needs as many of these.
 """
 
-from collections.abc import Callable, Collection, Mapping, Set
+from collections.abc import Collection, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from pymc_dp.records import graph
 from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.checks import SMALL, Refuse
 from pymc_dp.records.opaque import OpaqueModel
+from pymc_dp.records.row_types import PUBLIC, RowType, Typing
 from pymc_dp.records.row_types.ops import inner_graphs
 
 # For operations of which later inputs are positions: the position of the first of these.
@@ -83,7 +84,7 @@ def check(
         Log-densities as derived, by name. They count where the distribution or the transform is a function
         of the user's, which only they show.
     read : mapping of str to Written
-        What the likelihood of each observed variable reads that is public: see `parts`.
+        What the likelihood of each observed variable reads that is public: see `of_likelihoods`.
     released : collection of str
         Names of Deterministics among others.
     refuse : callable
@@ -125,19 +126,30 @@ def _has_own_law(outputs: Collection[Variable]) -> bool:
     )
 
 
-def parts(given: Collection[Variable], is_public: Callable[[Variable], bool]) -> list[Variable]:
-    """Return the variables that graphs read and that are public, but not what these are made from."""
-    found: list[Variable] = []
-    left, seen = list(given), set()
-    while left:
-        v = left.pop()
-        if v in seen:
-            continue
-        seen.add(v)
-        if is_public(v):
-            found.append(v)
-        elif v.owner is not None:
-            left.extend(v.owner.inputs)
+def of_likelihoods(
+    opaque: OpaqueModel, data: Arrays, typing: Typing, released: Collection[str]
+) -> dict[str, Written]:
+    """Count what each observed variable reads, as the user wrote it, that is no record.
+
+    Deterministics that are released or named as public do not count: they do by themselves.
+    """
+    apart = {*opaque.original, *data.declared}
+    apart |= {v for name, v in opaque.deterministics.items() if name in {*data.names, *released}}
+    found = {}
+    for name, rv in opaque.observed.items():
+        given, typed = opaque.given(rv), typing.again()
+        random: dict[Variable, RowType] = dict.fromkeys(opaque.random(given), PUBLIC)
+        typed(given, {**data.sources(opaque), **random})
+        public: list[Variable] = []
+        left, seen = list(given), set()
+        while left:
+            v = left.pop()
+            if v not in seen and typed.of(v) is PUBLIC:
+                public.append(v)
+            elif v not in seen and v.owner is not None:
+                left.extend(v.owner.inputs)
+            seen.add(v)
+        found[name] = count(public, {*apart, *random})
     return found
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtri_exp
 
-from pymc_dp.likelihood import information, mixtures, rounds
+from pymc_dp.likelihood import information, mixtures, rounds, truncated
 
 
 def drawn(seen, noise, largest=1e9, *, by=information.draws):
@@ -118,7 +118,7 @@ def test_truncated_normal_numbers_are_those_of_scipy():
         first, last = log_ndtr(a), log_ndtr(b)
     expected = ndtri_exp(last + np.log(uniform + (1 - uniform) * np.exp(first - last)))
     expected = np.clip(np.where(flip, -expected, expected), low, high)
-    found = [information._between(*each) for each in zip(low, high, uniform, strict=True)]
+    found = [truncated.between(*each) for each in zip(low, high, uniform, strict=True)]
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11)
 
 
