@@ -23,34 +23,25 @@ NAMES = sorted(
     - {QUICKSTART}
 )
 
-# What tests change in a notebook: few draws, short warm-ups, and an epsilon at which nothing fails by chance.
-SHORT = "tune=300, chains=2"
-SHORT_RUN = {"draws=DRAWS,": f"draws=DRAWS, {SHORT},"}
+# What tests change in a notebook: few draws, and an epsilon at which nothing fails by chance.
+FEW_DRAWS = {"DRAWS = 1000": "DRAWS = 250"}
 MIXTURE = "truncated_mixture.compare((0.05,), only=few)"
 SMALL = {
-    "gallery/ab_test.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/carriers.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/ab_test.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/carriers.ipynb": {"EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
     "gallery/choosing_epsilon.ipynb": {
         "EPSILONS = (0.25, 0.5, 1, 2, 4, 8)": "EPSILONS = (4, 8)",
         "TRIALS = 3": "TRIALS = 1",
-        "dp.sample(500,": f"dp.sample(200, {SHORT},",
     },
-    "gallery/doctor_visits.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/hospitals.ipynb": {
-        "EPSILON, DRAWS = 2, 1000": "EPSILON, DRAWS = 2, 150",
-        "dp.sample(DRAWS,": "dp.sample(DRAWS, tune=300,",
-    },
-    "gallery/marriage_ratings.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/robust.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/study.ipynb": {
-        "TIMES, DRAWS = 1, 400": "TIMES, DRAWS = 3, 100",
-        "draws=DRAWS, epsilon=FIT,": f"draws=DRAWS, epsilon=FIT, {SHORT},",
-    },
-    "gallery/survival.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 3, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/doctor_visits.ipynb": {"EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/hospitals.ipynb": {"EPSILON, DRAWS = 2, 1000": "EPSILON, DRAWS = 2, 150"},
+    "gallery/marriage_ratings.ipynb": {"EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/robust.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/study.ipynb": {"TIMES, DRAWS = 1, 400": "TIMES, DRAWS = 3, 100"},
+    "gallery/survival.ipynb": {"EPSILON, DRAWS = 3, 500": "EPSILON, DRAWS = 15, 100"},
     "gallery/ten_million.ipynb": {
         "PARTS, ROWS = 4, 2_500_000": "PARTS, ROWS = 2, 50_000",
         "EPSILON, DRAWS = 0.1, 1000": "EPSILON, DRAWS = 4, 150",
-        "DRAWS, epsilon=": "DRAWS, tune=300, epsilon=",
     },
     "papers/phase_space.ipynb": {
         "TRAJECTORIES = 500": "TRAJECTORIES = 30",
@@ -70,19 +61,13 @@ SMALL = {
         'results.stored("zhang_1"), results.stored("zhang_2")': MIXTURE,
         'results.stored("zhang_3")': "classification.compare((0.05,), (1.0,), only=few)",
     },
-    "gallery/callbacks.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/persons.ipynb": {
-        "EPSILON, DRAWS = 1500, 5, 2, 500": "EPSILON, DRAWS = 500, 5, 15, 150",
-        "DRAWS, epsilon=": "DRAWS, tune=300, epsilon=",
-    },
-    "gallery/mortgages.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/smoking.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
-    "gallery/wages.ipynb": {**SHORT_RUN, "EPSILON, DRAWS = 1, 500": "EPSILON, DRAWS = 15, 100"},
-    "tutorials/new_priors.ipynb": {"DRAWS, chains=4": f"250, {SHORT}"},
-    "tutorials/two_releases.ipynb": {
-        "together = pm.sample(DRAWS, chains=4": f"together = pm.sample(250, {SHORT}",
-        "separate = pm.sample(DRAWS, chains=4": f"separate = pm.sample(250, {SHORT}",
-    },
+    "gallery/callbacks.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/persons.ipynb": {"EPSILON, DRAWS = 1500, 5, 2, 500": "EPSILON, DRAWS = 500, 5, 15, 150"},
+    "gallery/mortgages.ipynb": {"EPSILON, DRAWS = 4, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/smoking.ipynb": {"EPSILON, DRAWS = 2, 500": "EPSILON, DRAWS = 15, 100"},
+    "gallery/wages.ipynb": {"EPSILON, DRAWS = 1, 500": "EPSILON, DRAWS = 15, 100"},
+    "tutorials/new_priors.ipynb": FEW_DRAWS,
+    "tutorials/two_releases.ipynb": FEW_DRAWS,
 }
 
 
