@@ -1,4 +1,7 @@
-"""Normal numbers that are truncated to an interval, made of uniform ones: compiled."""
+"""Normal numbers that are truncated to an interval, made of uniform ones.
+
+They are drawn one after the other, in compiled code, where SciPy's functions cannot be called.
+"""
 
 import math
 

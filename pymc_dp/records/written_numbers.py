@@ -95,8 +95,10 @@ def check(
     PyMC may have simplified some of them by their values; these belong to a prior, and are public.
     """
     parts: dict[str, list[Variable]] = {name: [rv] for name, rv in opaque.free.items()}
+    others = set(opaque.free.values())
     for name, rv in opaque.free.items():
-        parts[name] += [densities[name]] if _is_own(rv, opaque.transforms[rv]) else []
+        own = _is_own(opaque.transforms[rv]) or _has_own_law([rv], others - {rv})
+        parts[name] += [densities[name]] if own else []
     parts |= {name: [one] for name, one in opaque.potentials.items()}
     parts |= {name: [one] for name, one in opaque.deterministics.items() if name in released}
     public = {one for name, graphs in parts.items() if name in data.names for one in graphs}
@@ -108,21 +110,21 @@ def check(
         refuse(_refuse(max(each, key=lambda name: each[name])))
 
 
-def _is_own(rv: Variable, transform: object) -> bool:
-    """Return whether a function of the user's is in a variable's distribution, or in its transform."""
+def _is_own(transform: object) -> bool:
+    """Return whether a function of the user's is in a transform."""
     if isinstance(transform, Chain):
-        return any(_is_own(rv, one) for one in transform.transform_list)
-    if transform is not None and not type(transform).__module__.startswith("pymc."):
-        return True
-    return _has_own_law([rv])
+        return any(map(_is_own, transform.transform_list))
+    return transform is not None and not type(transform).__module__.startswith("pymc.")
 
 
-def _has_own_law(outputs: Collection[Variable]) -> bool:
+def _has_own_law(outputs: Collection[Variable], apart: Set[Variable]) -> bool:
     """Return whether a graph has a distribution of the user's, by itself or within another one."""
-    ops = {v.owner.op for v in ancestors(list(outputs)) if v.owner is not None}
+    nodes = {v.owner for v in ancestors(list(outputs), blockers=apart) if v not in apart}
     return any(
-        isinstance(op, CustomDistRV) or any(_has_own_law(one.outputs) for one in inner_graphs(op))
-        for op in ops
+        isinstance(node.op, CustomDistRV)
+        or any(_has_own_law(one.outputs, set()) for one in inner_graphs(node.op))
+        for node in nodes
+        if node is not None
     )
 
 

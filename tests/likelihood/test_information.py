@@ -122,8 +122,10 @@ def test_truncated_normal_numbers_are_those_of_scipy():
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-11)
 
 
-def test_determinants_and_inverses_by_cholesky_are_those_of_numpy():
-    """Of usual matrices, stacked or not, and of one that rounding has left with a negative eigenvalue."""
+@pytest.mark.parametrize("large", [0, 1000])
+def test_determinants_and_inverses_are_those_of_numpy(large, monkeypatch):
+    """One by one and all at once; and of a matrix that rounding has left with a negative eigenvalue."""
+    monkeypatch.setattr(mixtures, "_LARGE", large)
     rng = np.random.default_rng(0)
     usual = rng.normal(size=(4, 3, 5, 5))
     usual = usual @ usual.swapaxes(-1, -2) * rng.uniform(1e-3, 1e3, size=(4, 3, 1, 1))

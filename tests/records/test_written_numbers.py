@@ -219,6 +219,30 @@ def test_what_is_declared_does_not_count(name):
     assert {a.label for a in records.reading.public_arrays} >= set(names)
 
 
+def test_deterministics_of_the_likelihood_that_are_declared_do_not_count():
+    """What the refusal of a likelihood says to write."""
+
+    def make():
+        theta = pm.Normal("theta", shape=4)
+        means = pt.stack([theta[part.copy()].mean() for part in np.split(K, 15)])
+        return pm.Deterministic("means", means)[np.arange(N) % 15]
+
+    with pytest.raises(ModelRefusedError, match="most of them in 'means'"):
+        read(make)
+    assert "means" in {a.label for a in read(make, public=["means"]).reading.public_arrays}
+
+
+def test_laws_of_the_users_do_not_count_for_others():
+    """Constants that PyMC puts into densities are no one's rows."""
+
+    def make():
+        scale = pm.CustomDist("scale", logp=lambda v: -v)
+        laws = [pm.TruncatedNormal.dist(k, pt.exp(scale), lower=0) for k in range(12)]
+        return pm.Mixture("b", np.ones(12) / 12, laws)
+
+    assert read(make).reading.log_priors
+
+
 def test_arrays_that_are_declared_do_not_count():
     def make():
         return pm.Normal("b", sum(pt.constant(part).sum() for part in parts), 1)
