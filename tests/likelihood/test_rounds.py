@@ -1,5 +1,7 @@
 """An earlier round's slope, and what a score may differ by from a linear one."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,15 @@ def test_an_earlier_slope_stays_in_any_metric_and_goes_by_the_last_round():
     np.testing.assert_allclose(first.no_steeper_than(last), first.slopes / 3, rtol=1e-6)
 
 
+def test_a_slope_by_the_parameters_is_in_no_direction_steeper_than_the_last():
+    """A round's own slopes are as drawn; and one by the last round is not kept for another one."""
+    metric = np.array([[1.0, 0.0], [1.0, 2.0]])
+    first = taken_at(4.0 * (metric @ metric.T)[None], np.full(2, 4.0), metric=metric)
+    last = taken_at(np.eye(2)[None], np.ones(2))
+    np.testing.assert_allclose(first.slopes_up_to(last), metric[None], rtol=1e-9)
+    np.testing.assert_allclose(first.slopes_up_to(first), 4.0 * metric[None], rtol=1e-9)
+
+
 def misfits(groups, each=50.0):
     """Of a group's coordinate and of one that all records touch, where all are as uncertain."""
     touched = np.append(np.full(groups, each), groups * each)
@@ -72,8 +83,10 @@ def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
     values, vectors = np.linalg.eigh(one.adrift())
     np.testing.assert_allclose(values, [0.0, 900.0], atol=1e-6)
     np.testing.assert_allclose(np.abs(vectors[:, 1]), one.metric[1] / np.linalg.norm(one.metric[1]))
-    one.noise = 80.0
+    one.noise = 78.0  # what exceeds one standard deviation is a hundredth of what the records can have
     assert not one.adrift().any()
+    one.noise = 50.0
+    assert one.adrift().any()
 
 
 @pytest.mark.parametrize(("pull", "noise", "far"), [(0.3, 1.0, True), (0.05, 1.0, False), (0.3, 60.0, False)])
@@ -82,3 +95,13 @@ def test_records_that_pull_are_told_from_noise(pull, noise, far):
     one.bound, one.noise = 1.0, noise
     one.score = np.array([pull * 100, 0.0, 0.0]) + noise * np.ones(3)
     assert one.is_far is far
+
+
+@pytest.mark.parametrize(("pull", "noise", "expected"), [(0.5, 0.0, 1.0), (0.3, 20.0, 1.0), (2.0, 0.0, 19.0)])
+def test_where_records_pull_with_all_they_have_parameters_may_be_anywhere(pull, noise, expected):
+    """The part that is reached, or may be with the noise, over the rest: limited, as noise may exceed all."""
+    one = taken_at(np.eye(1)[None] * 100, np.full(1, 100.0))
+    one.bound, one.noise, one.score = 1.0, noise, np.array([math.hypot(pull * 100, noise)])
+    assert one.saturated == pytest.approx(expected)
+    far = one.misfit(np.zeros(1), 1e-9 * np.eye(1), RESULT)
+    assert one.distance == pytest.approx(max(expected, one.pulled)) and far[0, 0] > 0
