@@ -101,6 +101,7 @@ def slopes_alike(
     groups: Sequence[np.ndarray],
     overall: Overall,
     first: float,
+    near: np.ndarray,
 ) -> tuple[Slope, np.ndarray]:
     """Estimate the level that all groups' slopes have in common, and return the slope known before with it.
 
@@ -120,6 +121,9 @@ def slopes_alike(
     overall : Overall
     first : float
         Standard deviation of the level's change since it was known, over the level.
+    near : ndarray of bool, shape (p,)
+        Coordinates whose records do not pull with most of what they have: where they do, a group's slope is
+        not like those of others.
 
     Returns
     -------
@@ -143,9 +147,17 @@ def slopes_alike(
             mean *= np.outer(roots, roots)
         else:
             mean[places, places] = level * touched[places]
-        most = (_UNLIKE * level * touched[places]) ** 2
-        variance[places, places] = np.minimum(variance[places, places], most)
         common[places] = min(math.sqrt(part) * error / level, 1.0)
+        most, alike = np.full(len(places), (_UNLIKE * level) ** 2), near[places]
+        if alike.sum() >= FEWEST:
+            some = places[alike]
+            units, allowance = touched[some][:, None], 1 + 2 * math.sqrt(2 / len(some))
+            own = np.diag(seen.mean)[some][:, None] / units
+            noises, known = (np.diag(v)[some][:, None] / units**2 for v in (seen.variance, variance))
+            most[alike] = np.minimum(most[alike], allowance * _unlike(own, noises, known))
+            part = known[:, 0] / (most[alike] + known[:, 0])
+            mean[some, some] += part * (level * touched[some] - mean[some, some])
+        variance[places, places] = np.minimum(variance[places, places], most * touched[places] ** 2)
     return Slope(before.metric, mean, variance), common
 
 

@@ -7,12 +7,13 @@ from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
+from scipy.optimize import brentq
 
-from pymc_dp.likelihood.groups import Spreads
+from pymc_dp.likelihood.groups import FEWEST, Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
-from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, SHARP, WALK, Care, Round
+from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round
 from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,
@@ -36,10 +37,8 @@ _SURPRISE = 1.0
 # Information from earlier rounds is then divided by twice the surprise, at most this many times.
 _DOUBTS = 12
 # The effective number of draws of a slope is at least this part of their number: to that end their densities
-# are raised to a power, which is halved until it is reached.
+# are raised to a power.
 _EFFECTIVE = 0.3
-# The power is not halved again once it is below this.
-_FLAT = 1e-3
 
 
 class Learnt:
@@ -117,7 +116,8 @@ class Learnt:
     def result(self, share: float) -> OneSided:
         """Return the likelihood of all rounds, in the released coordinates.
 
-        The records' sampling variance is included. If the search did not converge there is no information.
+        The records' sampling variance is included. If the search did not converge there is no information:
+        of single groups, or of anything.
 
         Parameters
         ----------
@@ -127,10 +127,14 @@ class Learnt:
         if self._near_zero.spreads:
             self._restate()
         last = self.rounds[-1]
-        if not (self.wide or (last.distance < _ARRIVED and last.pulling < AT_REST)):
+        far = last.distances >= _ARRIVED
+        groups = [rows.ravel() for rows in self._places if len(rows) >= FEWEST]
+        whole = np.delete(far, np.concatenate(groups)) if groups else far
+        arrived = not (whole.any() or far.all()) and last.pulling < AT_REST
+        if not (self.wide or arrived):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
         variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        adrift = np.zeros_like(self.covariance) if self.wide else last.adrift()
+        adrift = np.zeros_like(self.covariance) if self.wide else last.adrift(far)
         found = self._mixture.widened(variances + adrift).matched(self._whole)
         if self._spreads.care is OF_GROUPS and not self.wide:
             own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
@@ -195,7 +199,8 @@ def believed(
     for one in rounds:
         noise = one.noises + one.misfit(mean, covariance, care)
         if one is not last:
-            noise = noise * (1 + (one.distance / care.half) ** SHARP)
+            more = 1 / np.sqrt(one.counting(care.half))
+            noise = noise * np.outer(more, more)
         says = _Score.of(one, one.slopes_up_to(last), noise)
         for _ in range(_DOUBTS):
             mixture, covariances, surprise = _learnt(one, says, message, prior, care)
@@ -214,13 +219,16 @@ def _weights(density: np.ndarray) -> np.ndarray:
     A few draws of many numbers do not show which is right; if one had all the weight, the slope would be
     treated as known.
     """
-    power = 1.0
-    while True:
-        weights = np.exp(power * (density - density.max()))
-        weights = weights / weights.sum()
-        if 1 / (weights @ weights) >= _EFFECTIVE * len(weights) or power < _FLAT:
-            return weights
-        power /= 2
+    density = np.nan_to_num(density - density.max())
+    least = _EFFECTIVE * len(density)
+
+    def more_than_least(power: float) -> float:
+        weights = np.exp(power * density)
+        return float(weights.sum() ** 2 / (weights @ weights)) - least
+
+    power = 1.0 if more_than_least(1.0) >= 0 else brentq(more_than_least, 0.0, 1.0)
+    weights = np.exp(power * density)
+    return weights / weights.sum()
 
 
 class _Score(NamedTuple):

@@ -25,14 +25,16 @@ _SIDEWAYS = 0.3
 # the slope at the point is not that between the point and the parameters: these are taken to be at least at
 # the distance (q / _PULLED)**2.
 _PULLED = 0.2
+# A coordinate's own score counts as a pull beyond this many standard deviations of its noise.
+_BEYOND = 2.0
 # Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
 _ALL_PULL = 0.95
 # Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
 _TAKERS = 2.0
 # What the groups of a look-up absorb has this part of its variance in common.
 _IN_COMMON = 0.5
-#: An earlier score's covariance is multiplied by 1 + (distance / `Care.half`)**SHARP.
-SHARP = 4
+# An earlier score's variance is multiplied by 1 + (distance / `Care.half`)**_SHARP.
+_SHARP = 4
 #: If the sum of scores is more than this part of the largest that the records can reach, most informative
 #: records are clipped, and steps are too short: the search did not converge.
 AT_REST = 0.12
@@ -114,8 +116,11 @@ class Round:
         Largest sum of scores that the records can reach, over `bound`, as far as it was seen (`full_pulls`).
     hidden : ndarray of bool, shape (p,)
         Coordinates of the metric for which no count shows how many records they touch.
-    distance : float
-        Distance to the parameters, as `misfit` found it.
+    most : ndarray, shape (p,)
+        Largest sum of scores that the records which touch a coordinate of the metric can reach.
+    distances : ndarray, shape (p,)
+        Distance to the parameters that the records see which touch a coordinate of the metric, as `misfit`
+        found it.
     """
 
     point: np.ndarray
@@ -132,9 +137,10 @@ class Round:
     records: float
     telling: float
     hidden: np.ndarray
-    distance: float = 0.0
+    most: np.ndarray
 
     def __post_init__(self) -> None:
+        self.distances = np.zeros(len(self.point))
         self._bounded: tuple[Round | None, np.ndarray] = (None, self.slopes)
 
     @cached_property
@@ -213,6 +219,10 @@ class Round:
         return (self.pulling / _PULLED) ** 2
 
     @property
+    def _pulls(self) -> np.ndarray:
+        return pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most)
+
+    @property
     def saturated(self) -> float:
         """Part of the largest possible sum of scores that is reached, or may be with noise, over the rest.
 
@@ -222,15 +232,16 @@ class Round:
         part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
         return part / (1 - part)
 
-    def adrift(self) -> np.ndarray:
-        """Return the covariance (p, p) of hidden coordinates for which the search did not converge.
+    def adrift(self, far: np.ndarray) -> np.ndarray:
+        """Return the covariance (p, p) of coordinates for which the search did not converge.
 
-        How many records touch a hidden coordinate is not known. But a record adds at most the square of its
-        bound to a slope, which gives a lower limit. One standard deviation of the score counts as noise.
+        These are those that are `far`, shape (p,), and hidden ones: how many records touch a hidden
+        coordinate is not known, but a record adds at most the square of its bound to a slope, which gives a
+        lower limit. One standard deviation of the score counts as noise.
         """
         least = np.maximum(np.einsum("k,kii->i", self.weights, self.slopes), 1e-300) / self.bound**2
         pull = np.maximum(np.abs(self.score) - self.noise, 0.0) / (self.bound * least)
-        rows = self.metric[self.hidden & (pull > AT_REST)]
+        rows = self.metric[far | self.hidden & (pull > AT_REST)]
         rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.T @ rows
 
@@ -238,7 +249,8 @@ class Round:
         """Return how much of each coordinate's score, shape (p,), may be due to errors in other coordinates.
 
         A scale takes for noise what unknown levels add to squared residuals. Of many coordinates few absorb
-        anything, and it is not known which. A group's coordinate absorbs what its own records see.
+        anything, and it is not known which. A group's coordinate absorbs what its own records see. They add
+        no more to another score than all of them can reach.
 
         Parameters
         ----------
@@ -247,9 +259,10 @@ class Round:
         care : Care
         """
         part = self.touched / self.touched.max()
-        own = np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
+        own = care.taken * np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
+        own = np.minimum(own, self.most)
         few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
-        return care.taken * np.maximum(own, few * part * max(own.sum(), 0.0))
+        return np.maximum(own, few * part * max(own.sum(), 0.0))
 
     def taken_for_other(
         self, mean: np.ndarray, covariance: np.ndarray, care: Care, lookups: Sequence[np.ndarray]
@@ -277,6 +290,18 @@ class Round:
                 columns[column, column[0]] = math.sqrt(_IN_COMMON) * taken[column]
         return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
 
+    def counting(self, half: float) -> np.ndarray:
+        """Return how much of each coordinate's precision, shape (p,), the score has as an earlier one.
+
+        A group that is far away, or of which little is known, takes nothing from what others are known by.
+
+        Parameters
+        ----------
+        half : float
+            Distance at which it is a half.
+        """
+        return 1 / (1 + (self.distances / half) ** _SHARP)
+
     def length(self, spread: np.ndarray) -> float:
         """Return the distance to parameters with this second moment (p, p) around the point."""
         squares = self.squares(self.back.T @ spread @ self.back)
@@ -286,14 +311,14 @@ class Round:
         """Return the covariance, in the metric, of the score's deviation from a linear function.
 
         The parameters have the posterior with this mean and covariance. Relative to the change of the score,
-        each coordinate's deviation grows with the distance that the records which touch it see. The distance
-        is kept as `distance`.
+        each coordinate's deviation grows with the distance that the records which touch it see. Distances
+        are kept as `distances`.
         """
         away = self.back.T @ (mean - self.point)
         spread = np.outer(away, away) + self.back.T @ covariance @ self.back
-        shown = max(self.pulled, self.saturated)
+        shown = np.maximum(max(self.pulled, self.saturated), (self._pulls / _PULLED) ** 2)
         each = np.maximum(self.squares(spread), care.pulled * shown**2)
-        self.distance = math.sqrt(float(self.weights @ each.max(1)))
+        self.distances = np.sqrt(self.weights @ each)
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         scaled = (np.sqrt(self.weights)[:, None] * factor)[:, None, :] * (roots(spread).T @ self.slopes)
         scaled = scaled.reshape(-1, len(spread))
@@ -303,6 +328,22 @@ class Round:
         taken = self.taken(spread, care) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
+
+
+def pulls_of(score: np.ndarray, noise: np.ndarray, most: np.ndarray) -> np.ndarray:
+    """Return which part of the largest possible sum each coordinate's score is, beyond its noise: shape (p,).
+
+    The records of a group that is far away are all clipped: steps are too short for it alone.
+
+    Parameters
+    ----------
+    score : ndarray, shape (p,)
+    noise : ndarray, shape (p,)
+        Standard deviations.
+    most : ndarray, shape (p,)
+        Largest sum that the records which touch a coordinate can reach.
+    """
+    return np.maximum(np.abs(score) - _BEYOND * noise, 0.0) / most
 
 
 class Found(NamedTuple):

@@ -12,6 +12,7 @@ from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
+from pymc_dp.likelihood.rounds import AT_REST
 
 # Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over
 # the number of records that touch the coordinate.
@@ -133,6 +134,7 @@ class Slopes:
         held: np.ndarray,
         left: Efficiency,
         largest: float,
+        pulls: np.ndarray,
         moved: float,
         since: float,
     ) -> Drawn:
@@ -148,6 +150,8 @@ class Slopes:
             Part of the slope that clipping leaves.
         largest : float
             Upper bound of the trace of a slope of clipped scores.
+        pulls : ndarray, shape (p,)
+            Part of the largest possible sum that each coordinate's score is.
         moved : float
             Distance from the point of the last round.
         since : float
@@ -168,6 +172,7 @@ class Slopes:
             self._places.alike,
             self._places.overall,
             1.0 if first else DRIFT + min(moved, 1.0),
+            pulls <= AT_REST,
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together

@@ -1,5 +1,6 @@
 """Everyday models, released and sampled: finite, without a warning, and the truth is where they say."""
 
+import math
 import warnings
 from operator import call
 from unittest import mock
@@ -139,16 +140,18 @@ def test_what_does_not_arrive_says_nothing():
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
-def test_a_search_whose_records_still_pull_says_nothing():
+def test_a_search_whose_records_still_pull_is_right_or_says_nothing():
     """A polynomial that is not centred, whose values are a hundred times the noise: "usable", and far off."""
     rng = np.random.default_rng(1)
     powers = rng.uniform(0, 3, (1000, 1)) ** np.arange(5)
-    y = rng.normal(powers @ [5.0, 2.2, -2.5, 0.9, 1.9], 0.6)
+    coefficients = [5.0, 2.2, -2.5, 0.9, 1.9]
+    y = rng.normal(powers @ coefficients, 0.6)
     with pm.Model() as model:
         mean = powers @ pm.Normal("b", 0, 2, shape=5)
         pm.Normal("y", mean, pm.HalfNormal("sigma", 1), observed=y)
+    truth = np.array([*coefficients, math.log(0.6)])
     for likelihood in several(model, range(2), delta=1e-6):
-        assert not likelihood.information.any()
+        assert not likelihood.information.any() or off(likelihood, truth) < FAR
 
 
 @pytest.mark.slow

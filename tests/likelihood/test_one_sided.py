@@ -34,6 +34,7 @@ def made(place, slope):
         records=1000.0,
         telling=1000.0,
         hidden=np.zeros(2, dtype=bool),
+        most=np.full(2, 1000.0),
     )
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pymc_dp.likelihood.rounds import RESULT, Round
+from pymc_dp.likelihood.rounds import RESULT, WALK, Round
 
 
 def taken_at(slopes, touched, metric=None):
@@ -26,6 +26,7 @@ def taken_at(slopes, touched, metric=None):
         records=float(touched.max()),
         telling=float(touched.max()),
         hidden=np.zeros(p, dtype=bool),
+        most=1e3 * touched,
     )
 
 
@@ -74,19 +75,51 @@ def test_a_group_takes_the_squares_of_its_own_records():
 
 def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
     """A hundred records at most of bound 2, which pull with 80 together. Noise of 80 may be all of that."""
-    one = taken_at(
-        np.diag([400.0, 400.0])[None], np.full(2, 1000.0), metric=np.array([[1.0, 0.0], [1.0, 2.0]])
+    near, one = (
+        np.zeros(2, dtype=bool),
+        taken_at(
+            np.diag([400.0, 400.0])[None], np.full(2, 1000.0), metric=np.array([[1.0, 0.0], [1.0, 2.0]])
+        ),
     )
     one.bound, one.noise, one.score = 2.0, 5.0, np.array([80.0, 80.0])
-    assert not one.adrift().any()
+    assert not one.adrift(near).any()
     one.hidden = np.array([False, True])
-    values, vectors = np.linalg.eigh(one.adrift())
+    values, vectors = np.linalg.eigh(one.adrift(near))
     np.testing.assert_allclose(values, [0.0, 900.0], atol=1e-6)
     np.testing.assert_allclose(np.abs(vectors[:, 1]), one.metric[1] / np.linalg.norm(one.metric[1]))
     one.noise = 78.0  # what exceeds one standard deviation is a hundredth of what the records can have
-    assert not one.adrift().any()
+    assert not one.adrift(near).any()
     one.noise = 50.0
-    assert one.adrift().any()
+    assert one.adrift(near).any()
+
+
+def test_a_group_that_is_far_away_is_not_known_and_others_are():
+    """Its records pull with half of what they have. Nine others, and a scale, which can take no more."""
+    touched = np.append(np.full(10, 100.0), 1000.0)
+    one = taken_at(np.diag(touched)[None], touched)
+    one.most, one.noise, one.score = 2.0 * touched, 1.0, np.append(102.0, np.zeros(10))
+    one.bound = 2.0
+    one.misfit(np.zeros(11), 1e-9 * np.eye(11), RESULT)
+    assert one.distances[0] == pytest.approx(2.5**2) and one.distances[1:].max() < 1.0
+    one.misfit(np.zeros(11), 1e-9 * np.eye(11), WALK)  # steps are not slowed by that
+    assert one.distances.max() < 0.01
+    rows = one.adrift(np.arange(11) == 0)
+    np.testing.assert_allclose(rows, np.diag(np.append(900.0, np.zeros(10))))
+    one.score = np.append(2.0, np.zeros(10))  # no more than noise
+    one.misfit(np.zeros(11), 1e-9 * np.eye(11), RESULT)
+    assert one.distances.max() < 0.01
+    far = np.diag(np.append(1e4, np.full(10, 1e-9)))  # of which squares say nothing beyond what is possible
+    assert one.taken(far, RESULT)[-1] == pytest.approx(one.most[0] * math.sqrt(2 / 2), rel=0.01)
+
+
+def test_an_earlier_round_that_was_far_from_one_group_counts_for_others():
+    touched = np.append(np.full(10, 100.0), 1000.0)
+    one = taken_at(np.diag(touched)[None], touched)
+    one.misfit(np.zeros(11), np.diag(np.append(9.0, np.full(10, 1e-4))), RESULT)
+    counting = one.counting(RESULT.half)
+    assert counting[0] < 0.01 and counting[1:10].min() > 0.4
+    one.misfit(np.zeros(11), np.diag(np.full(11, 9.0)), RESULT)  # the control: far from all
+    assert one.counting(RESULT.half).max() < 0.01
 
 
 @pytest.mark.parametrize(("pull", "noise", "far"), [(0.3, 1.0, True), (0.05, 1.0, False), (0.3, 60.0, False)])
@@ -104,4 +137,4 @@ def test_where_records_pull_with_all_they_have_parameters_may_be_anywhere(pull, 
     one.bound, one.noise, one.score = 1.0, noise, np.array([math.hypot(pull * 100, noise)])
     assert one.saturated == pytest.approx(expected)
     far = one.misfit(np.zeros(1), 1e-9 * np.eye(1), RESULT)
-    assert one.distance == pytest.approx(max(expected, one.pulled)) and far[0, 0] > 0
+    assert one.distances[0] == pytest.approx(max(expected, one.pulled)) and far[0, 0] > 0
