@@ -24,7 +24,7 @@ from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
 from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
-from pymc_dp.likelihood.rounds import Found, Round, pulls_of
+from pymc_dp.likelihood.rounds import Found, Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 
@@ -241,18 +241,14 @@ class Search:
         rest = 1.0 if self._learnt.wide else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
-        noise = max(seen.score_noise, 1e-6 * bounds.score)
-        noises = noise * np.sqrt(np.diag(overall.spread))
-        reached = bounds.score * self._touched
-        pulls = pulls_of(apart.seen.score, noises, reached)
-        moved = self._moved, self._sizes.since
-        draws, volumes = self._slopes.draw(apart, metric, held, left, most, pulls, *moved)
+        largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
+        draws, volumes = self._slopes.draw(apart, metric, held, left, *largest, *moved)
         self._learnt.learn(
             Round(
                 point=self._point,
                 metric=metric,
                 score=apart.seen.score + left.slope * metric @ says,
-                noise=noise,
+                noise=max(seen.score_noise, 1e-6 * bounds.score),
                 spread=overall.spread,
                 bound=bounds.score,
                 slopes=draws,
@@ -262,7 +258,7 @@ class Search:
                 weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
                 hidden=self._slopes.hidden,
-                most=reached,
+                most=bounds.score * self._touched,
                 telling=math.inf if self._learnt.wide else full_pulls(seen, left, bounds, self._n, size),
             ),
             last,

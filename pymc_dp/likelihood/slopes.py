@@ -12,7 +12,7 @@ from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
-from pymc_dp.likelihood.rounds import AT_REST
+from pymc_dp.likelihood.rounds import AT_REST, pulls_of
 
 # Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over
 # the number of records that touch the coordinate.
@@ -133,8 +133,8 @@ class Slopes:
         metric: np.ndarray,
         held: np.ndarray,
         left: Efficiency,
+        bound: float,
         largest: float,
-        pulls: np.ndarray,
         moved: float,
         since: float,
     ) -> Drawn:
@@ -148,10 +148,10 @@ class Slopes:
             Information that is added in directions that no record sees (`seen.py`).
         left : Efficiency
             Part of the slope that clipping leaves.
+        bound : float
+            Clipping bound of what one record adds to the score.
         largest : float
             Upper bound of the trace of a slope of clipped scores.
-        pulls : ndarray, shape (p,)
-            Part of the largest possible sum that each coordinate's score is.
         moved : float
             Distance from the point of the last round.
         since : float
@@ -163,6 +163,7 @@ class Slopes:
         self.released.append(here)
         if first:
             self._beside = self._correlated(here)
+        noises = seen.seen.score_noise * np.sqrt(np.diag(self._places.overall.spread))
         before = self._before(metric, drift, since)
         before = before._replace(variance=(1 + self._few**2) * before.variance)
         before, common = slopes_alike(
@@ -172,7 +173,7 @@ class Slopes:
             self._places.alike,
             self._places.overall,
             1.0 if first else DRIFT + min(moved, 1.0),
-            pulls <= AT_REST,
+            pulls_of(seen.seen.score, noises, bound * self.touched) <= AT_REST,
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together
