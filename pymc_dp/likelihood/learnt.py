@@ -34,8 +34,8 @@ _LAST_SETTLED = 0.01
 _ARRIVED = 1.5
 # The sum of squares of p standard normal numbers is surprising beyond ``p + _SURPRISE sqrt(2 p)``.
 _SURPRISE = 1.0
-# Information from earlier rounds is then divided by twice the surprise, at most this many times.
-_DOUBTS = 12
+# Information from earlier rounds is then divided by twice the surprise, until it was divided by this much.
+_MOST_DOUBT = 4096.0
 # The effective number of draws of a slope is at least this part of their number: to that end their densities
 # are raised to a power.
 _EFFECTIVE = 0.3
@@ -103,6 +103,8 @@ class Learnt:
         """Compute the likelihood of all rounds and the posterior, with each care until beliefs settle."""
         says = self.rounds[-1:] if self.wide else self.rounds
         for care, times in groupby(cares):
+            for one in says:
+                one.doubt = 1.0
             beliefs = Relaxed(self.mean, self.covariance)
             for _ in times:
                 self._mixture: Mixture = believed(says, beliefs.mean, beliefs.covariance, self.prior, care)
@@ -188,7 +190,7 @@ def believed(
     Parameters
     ----------
     rounds : sequence of Round
-        Their weights and distances are updated.
+        Their weights, distances and doubts are updated.
     mean : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
         Posterior of the parameters as known so far, on which misfits depend.
@@ -202,11 +204,10 @@ def believed(
             more = 1 / np.sqrt(one.counting(care.half))
             noise = noise * np.outer(more, more)
         says = _Score.of(one, one.slopes_up_to(last), noise)
-        for _ in range(_DOUBTS):
-            mixture, covariances, surprise = _learnt(one, says, message, prior, care)
-            if surprise <= 1 or not message.information.any():
-                break
-            message = Message(message.information / (2 * surprise), message.vector / (2 * surprise))
+        mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, care)
+        while surprise > 1 and one.doubt < _MOST_DOUBT and message.information.any():
+            one.doubt *= 2 * surprise
+            mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, care)
         one.weights = mixture.weights
         if one is not last:
             message = mixture.matched(prior, covariances)

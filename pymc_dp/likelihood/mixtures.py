@@ -112,6 +112,10 @@ class Message(NamedTuple):
         """Return one without information."""
         return cls(np.zeros((size, size)), np.zeros(size))
 
+    def over(self, number: float) -> "Message":
+        """Return one with the same estimate, of which all variances are multiplied by a number."""
+        return Message(self.information / number, self.vector / number)
+
     def widened(self, root: np.ndarray) -> "Message":
         """Add noise of covariance ``root root'``, shape (p, p), to the estimate that the message is."""
         told = self.information @ root
@@ -237,7 +241,8 @@ class Relaxed:
     def step(self, mean: np.ndarray, covariance: np.ndarray) -> float:
         """Go towards what was computed from the beliefs, and return how far away that was.
 
-        This is the largest difference of a mean or of a standard deviation, over the computed one of these.
+        This is the root mean square of the differences of means and of standard deviations, over the
+        computed ones of these.
         """
         deviations = np.sqrt(np.diag(covariance))
         apart = np.array([mean - self.mean, deviations - np.sqrt(np.diag(self.covariance))])
@@ -249,7 +254,7 @@ class Relaxed:
         self._last = apart
         self.mean = self.mean + self._part * (mean - self.mean)
         self.covariance = self.covariance + self._part * (covariance - self.covariance)
-        return float(np.abs(apart).max())
+        return math.sqrt(float(np.mean(apart**2)))
 
 
 def symmetric(matrices: np.ndarray) -> np.ndarray:

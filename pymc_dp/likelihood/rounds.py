@@ -121,6 +121,8 @@ class Round:
     distances : ndarray, shape (p,)
         Distance to the parameters that the records see which touch a coordinate of the metric, as `misfit`
         found it.
+    doubt : float
+        What information from earlier rounds was divided by, as this score was surprising given these.
     """
 
     point: np.ndarray
@@ -138,6 +140,8 @@ class Round:
     telling: float
     hidden: np.ndarray
     most: np.ndarray
+
+    doubt: float = 1.0
 
     def __post_init__(self) -> None:
         self.distances = np.zeros(len(self.point))

@@ -143,7 +143,8 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
     -----
     Take linear combinations c of differences that are independent of each other under the prior and under the
     likelihood. Let r be the part of the prior variance of one that the likelihood leaves, and m its prior
-    mean. The result at c is the given likelihood at ``m + (1 - r^1.5)(c - m)``.
+    mean. The result at c is the given likelihood at ``m + (1 - r^1.5)(c - m)``. What all groups have in
+    common changes with c such that those of which much is known stay where they are.
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
@@ -152,7 +153,9 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
         whole = apart @ before[at] @ apart.T
         whole += _CONSTANT * np.trace(whole) / len(whole) * np.eye(len(whole))
         left, axes = eigh(apart @ after[at] @ apart.T, whole)
-        change[at] -= apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** _HIDDEN) @ axes.T @ apart
+        moved = apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** _HIDDEN)
+        weights = inverse(after[at]).sum(0)
+        change[at] -= (moved - weights @ moved / weights.sum()) @ axes.T @ apart
     information = symmetric(change.T @ message.information @ change)
     score = change.T @ (message.vector - message.information @ prior.mean)
     return Message(information, score + information @ prior.mean)
