@@ -129,7 +129,7 @@ class Learnt:
         if self._near_zero.spreads:
             self._restate()
         last = self.rounds[-1]
-        far = last.distances >= _ARRIVED
+        far = last.is_beyond(_ARRIVED)
         groups = [rows.ravel() for rows in self._places if len(rows) >= FEWEST]
         whole = np.delete(far, np.concatenate(groups)) if groups else far
         arrived = not (whole.any() or far.all()) and last.pulling < AT_REST

@@ -35,6 +35,8 @@ _TAKERS = 2.0
 _IN_COMMON = 0.5
 # An earlier score's variance is multiplied by 1 + (distance / `Care.half`)**_SHARP.
 _SHARP = 4
+# A distance counts as at least this quantile of the distances of all coordinates (of ten: as the largest).
+_USUAL = 0.9
 #: If the sum of scores is more than this part of the largest that the records can reach, most informative
 #: records are clipped, and steps are too short: the search did not converge.
 AT_REST = 0.12
@@ -222,9 +224,10 @@ class Round:
         """Distance that the norm of the score implies."""
         return (self.pulling / _PULLED) ** 2
 
-    @property
-    def _pulls(self) -> np.ndarray:
-        return pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most)
+    def is_beyond(self, distance: float) -> np.ndarray:
+        """Return which coordinates are at a larger distance, by that or by their own pulls: shape (p,)."""
+        pulls = pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most)
+        return np.maximum(self.distances, (pulls / _PULLED) ** 2) >= distance
 
     @property
     def saturated(self) -> float:
@@ -298,13 +301,15 @@ class Round:
         """Return how much of each coordinate's precision, shape (p,), the score has as an earlier one.
 
         A group that is far away, or of which little is known, takes nothing from what others are known by.
+        But it is not known which of many groups are: each is taken to be as far as most of them are at most.
 
         Parameters
         ----------
         half : float
             Distance at which it is a half.
         """
-        return 1 / (1 + (self.distances / half) ** _SHARP)
+        usual = np.quantile(self.distances, _USUAL, method="higher")
+        return 1 / (1 + (np.maximum(self.distances, usual) / half) ** _SHARP)
 
     def length(self, spread: np.ndarray) -> float:
         """Return the distance to parameters with this second moment (p, p) around the point."""
@@ -320,7 +325,7 @@ class Round:
         """
         away = self.back.T @ (mean - self.point)
         spread = np.outer(away, away) + self.back.T @ covariance @ self.back
-        shown = np.maximum(max(self.pulled, self.saturated), (self._pulls / _PULLED) ** 2)
+        shown = max(self.pulled, self.saturated)
         each = np.maximum(self.squares(spread), care.pulled * shown**2)
         self.distances = np.sqrt(self.weights @ each)
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))

@@ -44,10 +44,10 @@ def believed_of_groups(
 
     Notes
     -----
-    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, ``Q_r = W_r N_r^-1 W_r`` and
-    ``I = sum S' Q S``, it is that of the estimate ``I^-1 sum S' Q (z + S t)``, whose covariance is
-    ``I^-1 (sum S' Q N Q S) I^-1``. The diagonal W_r is small where an earlier round was far from the
-    parameters.
+    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, and ``I_r = S_r' N_r^-1 S_r``, it
+    is that of the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with the covariance
+    ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``. The weights w are small for earlier rounds that were far from
+    the parameters of some group: these differences are small beside noise, and which is far is not known.
     """
     size = len(mean)
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
@@ -55,13 +55,12 @@ def believed_of_groups(
         middle = at_mean_slope(one)
         more = _over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
         slope = middle.slopes[0] @ one.back.T
-        errors = one.noises + more
-        part = np.ones(size) if one is rounds[-1] else np.sqrt(one.counting(OF_GROUPS.half))
-        within = slope.T @ (part[:, None] * inverse(errors) * part)
+        within = slope.T @ inverse(one.noises + more)
+        weight = 1.0 if one is rounds[-1] else float(one.counting(OF_GROUPS.half).min())
         information = symmetric(within @ slope)
-        weighted += information
-        noise += symmetric(within @ errors @ within.T)
-        vector += within @ one.score + information @ one.point
+        weighted += weight * information
+        noise += weight**2 * information
+        vector += weight * (within @ one.score + information @ one.point)
     back = inverse(weighted)
     found = inverse(symmetric(back @ noise @ back))
     return Mixture(found[None], (found @ (back @ vector))[None], np.ones(1))

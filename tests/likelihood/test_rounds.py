@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pymc_dp.likelihood.rounds import RESULT, WALK, Round
+from pymc_dp.likelihood.rounds import RESULT, Round
 
 
 def taken_at(slopes, touched, metric=None):
@@ -98,18 +98,15 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
     touched = np.append(np.full(10, 100.0), 1000.0)
     one = taken_at(np.diag(touched)[None], touched)
     one.most, one.noise, one.score = 2.0 * touched, 1.0, np.append(102.0, np.zeros(10))
-    one.bound = 2.0
-    one.misfit(np.zeros(11), 1e-9 * np.eye(11), RESULT)
-    assert one.distances[0] == pytest.approx(2.5**2) and one.distances[1:].max() < 1.0
-    one.misfit(np.zeros(11), 1e-9 * np.eye(11), WALK)  # steps are not slowed by that
-    assert one.distances.max() < 0.01
-    rows = one.adrift(np.arange(11) == 0)
-    np.testing.assert_allclose(rows, np.diag(np.append(900.0, np.zeros(10))))
+    assert one.is_beyond(6.2).tolist() == [True, *[False] * 10]
+    assert not one.is_beyond(6.3).any()
+    np.testing.assert_allclose(one.adrift(one.is_beyond(1.5)), np.diag(np.append(900.0, np.zeros(10))))
     one.score = np.append(2.0, np.zeros(10))  # no more than noise
-    one.misfit(np.zeros(11), 1e-9 * np.eye(11), RESULT)
-    assert one.distances.max() < 0.01
+    assert not one.is_beyond(0.1).any()
+    one.misfit(np.zeros(11), np.diag(np.append(9.0, np.full(10, 1e-4))), RESULT)  # believed to be far
+    assert one.is_beyond(2.9).tolist() == [True, *[False] * 10]
     far = np.diag(np.append(1e4, np.full(10, 1e-9)))  # of which squares say nothing beyond what is possible
-    assert one.taken(far, RESULT)[-1] == pytest.approx(one.most[0] * math.sqrt(2 / 2), rel=0.01)
+    assert one.taken(far, RESULT)[-1] == pytest.approx(one.most[0], rel=0.01)
 
 
 def test_an_earlier_round_that_was_far_from_one_group_counts_for_others():
