@@ -75,12 +75,8 @@ def test_a_group_takes_the_squares_of_its_own_records():
 
 def test_a_hidden_coordinate_whose_records_still_pull_is_not_known():
     """A hundred records at most of bound 2, which pull with 80 together. Noise of 80 may be all of that."""
-    near, one = (
-        np.zeros(2, dtype=bool),
-        taken_at(
-            np.diag([400.0, 400.0])[None], np.full(2, 1000.0), metric=np.array([[1.0, 0.0], [1.0, 2.0]])
-        ),
-    )
+    near, metric = np.zeros(2, dtype=bool), np.array([[1.0, 0.0], [1.0, 2.0]])
+    one = taken_at(np.diag([400.0, 400.0])[None], np.full(2, 1000.0), metric=metric)
     one.bound, one.noise, one.score = 2.0, 5.0, np.array([80.0, 80.0])
     assert not one.adrift(near).any()
     one.hidden = np.array([False, True])

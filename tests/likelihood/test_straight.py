@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pymc_dp.likelihood import straight
-from pymc_dp.likelihood.learnt import believed
+from pymc_dp.likelihood.learnt import _weights, believed
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal
 from pymc_dp.likelihood.rounds import OF_GROUPS
 from tests.likelihood.test_rounds import taken_at
@@ -228,3 +228,24 @@ def test_noise_is_added_to_what_a_likelihood_is_of():
     np.testing.assert_allclose(np.linalg.solve(found.information, found.vector), np.arange(4.0), atol=1e-9)
     nothing = Message.nothing(4).widened(root)
     assert not nothing.information.any() and not nothing.vector.any()
+
+
+def test_what_is_hidden_of_one_group_moves_no_other():
+    """Of twenty groups one is unknown: weakened, it takes nothing from the others, in common or apart."""
+    prior = Normal(np.eye(20), np.zeros(20))
+    information = np.diag(np.append(1e-3, np.full(19, 1e4)))
+    before = Message(information, np.zeros(20))
+    after = straight.without_hidden_differences(before, prior, [np.arange(20)[:, None]])
+    spread = np.sqrt(np.diag(np.linalg.inv(prior.precision + after.information)))
+    np.testing.assert_allclose(spread[1:], 0.01, rtol=0.01)  # .05 if the mean of all groups is what stays
+    assert spread[0] > 0.99
+
+
+@pytest.mark.parametrize("scale", [0.1, 3.0, 1e4])
+def test_draws_that_count_are_enough_and_go_over_smoothly(scale):
+    """Slightly other densities give slightly other weights: halving a power doubles some of them."""
+    density = scale * np.random.default_rng(0).normal(size=12)
+    weights, other = _weights(density), _weights(density * 1.001)
+    enough = 1 / (weights @ weights)
+    assert enough > 3.59 if scale < 1 else enough == pytest.approx(3.6, abs=0.01)
+    np.testing.assert_allclose(weights, other, atol=0.002)
