@@ -1,15 +1,17 @@
-"""Arrays that users' functions put into a graph while a density is derived: noted before a simplification."""
+"""What users' functions do while a density is derived: arrays that they bring, records that they read."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
 from threading import RLock, get_ident
 from typing import Any, cast
 
+from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 from pytensor.tensor.rewriting.basic import unconditional_constant_folding
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records.row_types.ops import inner_constants
 
 # `noting` replaces methods of PyTensor for the whole process: only one thread may derive at a time.
@@ -17,8 +19,10 @@ _DERIVING = RLock()
 
 
 @contextmanager
-def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[None]:
+def noting(brought: list[Constant], known: Collection[Variable], private: Set[Variable]) -> Iterator[None]:
     """Note constant arrays that enter a graph in a block, except those that PyTensor computes.
+
+    Records cannot be read in the block as numbers, by `eval` or `get_value`.
 
     Parameters
     ----------
@@ -27,18 +31,29 @@ def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[Non
     known : collection of Variable
         Graphs whose constants are not noted. Arrays of records are no constants there, but behind shared
         variables: a function that reads such an array as a constant has it from the surrounding code.
+    private : set of Variable
+        Leaves that hold records, of the model and of its copy.
+
+    Raises
+    ------
+    ModelRefusedError
+        In the block, where a function evaluates what depends on records.
 
     Notes
     -----
     **Privacy.** A density may call `pymc.logp`, which simplifies the graph that it is given: the mean of an
     array becomes a number, an array of ones disappears. Afterwards the graph does not show that there was an
     array, and whether it disappears depends on its entries. Arrays inside of an operation count too, since a
-    function that was compiled to one operation before creates no node.
+    function that was compiled to one operation before creates no node. What a function does with a record's
+    numbers outside of the graph could not be followed at all.
     """
     me = get_ident()  # other threads create nodes as well
     nodes, folds = cast(Any, Apply), cast(Any, unconditional_constant_folding)
+    variables, arrays_behind = cast(Any, Variable), cast(Any, SharedVariable)
     create: Any = None
     fold: Any = None
+    evaluate: Any = None
+    get: Any = None
     seen = set(ancestors(list(known)))
     numbers = {id(v.data) for v in seen if isinstance(v, Constant)}
 
@@ -65,10 +80,32 @@ def noting(brought: list[Constant], known: Collection[Variable]) -> Iterator[Non
         seen.update(computed or ())
         return computed
 
+    def evaluating(variable, *args, **options):
+        if get_ident() == me and not private.isdisjoint(ancestors([variable])):
+            raise _refusal()
+        return evaluate(variable, *args, **options)
+
+    def getting(variable, *args, **options):
+        if get_ident() == me and variable in private:
+            raise _refusal()
+        return get(variable, *args, **options)
+
     with _DERIVING:
         create, nodes.__init__ = nodes.__init__, creating
         fold, folds.fn = folds.fn, folding
+        evaluate, variables.eval = variables.eval, evaluating
+        get, arrays_behind.get_value = arrays_behind.get_value, getting
         try:
             yield
         finally:
             nodes.__init__, folds.fn = create, fold
+            variables.eval, arrays_behind.get_value = evaluate, get
+
+
+def _refusal() -> ModelRefusedError:
+    """Build the error for a function that a distribution was given, and that reads records as numbers."""
+    return ModelRefusedError(
+        "A function that a distribution was given reads records as numbers (`eval`, `get_value`).",
+        "what it does with these numbers, outside of the graph, cannot be followed.",
+        "write the function with operations of PyTensor on its arguments.",
+    )

@@ -36,7 +36,9 @@ def overlapping(a: object, axis: int) -> bool:
 
 
 def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
-    """Return whether two arrays are views of different rows of one table (``y[:-1]`` and ``y[1:]``).
+    """Return whether two arrays are views of one table, shifted by some rows (``y[:-1]`` and ``y[1:]``).
+
+    Of two parts of a table that have no row in common, no row stands in two records.
 
     Parameters
     ----------
@@ -54,7 +56,11 @@ def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
     if _overlap(a[:half], b[half:]) or _overlap(a[half:], b[:half]):
         return True
     table = _table(a)
-    return table is _table(b) and table is not a and _first(a, table) != _first(b, table)
+    if table is not _table(b) or table is a:
+        return False
+    (first, step), other = _first(a, table), _first(b, table)
+    apart = step == other[1] and abs(first - other[0]) >= len(a)
+    return not apart and (first, step) != other
 
 
 def _table(array: np.ndarray) -> np.ndarray:

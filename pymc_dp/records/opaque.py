@@ -157,10 +157,12 @@ class OpaqueModel:
         Raises
         ------
         ModelRefusedError
-            A random variable has no log-density.
+            A random variable has no log-density, or its function reads records as numbers.
         """
         try:
             terms = self._log_densities(len(self.rvs))
+        except ModelRefusedError:
+            raise
         except Exception as error:
             raise self._without_density(type(error).__name__) from None
         return {rv.name: term for rv, term in zip(self.rvs, terms, strict=True)}
@@ -177,8 +179,8 @@ class OpaqueModel:
             )
 
     def noting(self, *known: Variable) -> AbstractContextManager[None]:
-        """Return a context in which arrays from functions of users are noted in `brought`."""
-        return noting(self.brought, [*self._known, *known])
+        """Return a context in which arrays of users' functions are noted, and records are not read."""
+        return noting(self.brought, [*self._known, *known], {*self.original, *self.original.values()})
 
     def _without_density(self, kind: str) -> ModelRefusedError:
         """Build the error for the first random variable that has no density."""
@@ -235,6 +237,8 @@ class OpaqueModel:
                     initval_strategies=given,
                     return_transformed=True,
                 )
+            except ModelRefusedError:
+                raise
             except Exception as error:
                 why = f"its graph cannot be made ({type(error).__name__})"
                 raise refuse_start("the model", why) from None

@@ -43,6 +43,7 @@ from pymc_dp.records.positions import (
     positions,
 )
 from pymc_dp.records.row_products import ColumnsSolved, RowProduct
+from pymc_dp.records.row_types.admitted import may_divide_by_zero
 from pymc_dp.records.row_types.index_rules import places_of
 
 
@@ -51,7 +52,7 @@ class NotRewrittenError(PrivacyError, AssertionError):
 
 
 class Safe(GraphRewriter):
-    """Rewrite that limits positions, guards integer division, and rounds products alike for all rows.
+    """Rewrite that limits positions, guards division by zero, and rounds products alike for all rows.
 
     A position that is not proved to be in range is limited to it. Where it was out of range, reading gives
     NaN (for integers, a number that is no position either), adding adds nothing, and setting sets to NaN.
@@ -117,6 +118,9 @@ class Safe(GraphRewriter):
         if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
             result = _of_whole_numbers(node)
             return None if result is None else [pt.cast(result, node.outputs[0].type.dtype)]
+        if isinstance(node.op, Elemwise) and may_divide_by_zero(node):
+            base, power = node.inputs
+            return list(node.op.make_node(base, pt.cast(power, node.outputs[0].type.dtype)).outputs)
         return None
 
     def _indexed(self, node: Apply) -> list[Variable] | None:

@@ -3,7 +3,7 @@
 import itertools
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,9 +32,9 @@ def scalar_ops() -> dict[str, Any]:
     return found
 
 
-def grid(values: np.ndarray, count: int) -> list[np.ndarray]:
-    """All combinations, one array an argument."""
-    return [np.array(a) for a in zip(*itertools.product(values, repeat=count), strict=True)]
+def grid(values: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """All combinations of the values of each argument, one array an argument."""
+    return [np.array(a) for a in zip(*itertools.product(*values), strict=True)]
 
 
 def arity(op: Any) -> int:
@@ -44,7 +44,7 @@ def arity(op: Any) -> int:
 
 def applied(name: str, op: Any, inputs: list[Any]) -> list[Any]:
     """An Op of numbers with the derivatives that it has; nothing where it is not for such numbers."""
-    whole = inputs[0].type.dtype == "int64"
+    numbers = [v for v in inputs if v.type.dtype == "float64"]
     if name == "Cast":
         op = pytensor.scalar.basic.convert_to_int64
     if name == "PolyGamma":  # of a public order
@@ -53,10 +53,10 @@ def applied(name: str, op: Any, inputs: list[Any]) -> list[Any]:
         out = Elemwise(op)(*inputs)
     except (NotImplementedError, TypeError):  # of truth values, or of real numbers only
         return []
-    if whole or not out.type.dtype.startswith("float"):
+    if not numbers or not out.type.dtype.startswith("float"):
         return [out]
     try:
-        slopes = pytensor.grad(out.sum(), inputs, disconnected_inputs="ignore", null_gradients="return")
+        slopes = pytensor.grad(out.sum(), numbers, disconnected_inputs="ignore", null_gradients="return")
     except Exception:  # it has no derivative
         return [out]
     return [out, *(s for s in slopes if hasattr(s.type, "dtype"))]
@@ -74,13 +74,18 @@ def run(inputs: list[Any], outputs: list[Any], given: list[np.ndarray]) -> str |
 
 
 def of_numbers(ops: dict[str, Any]) -> None:
-    """Each Op with its derivatives in one function: several Ops in one take longer, not less."""
-    for (name, op), whole in itertools.product(ops.items(), (False, True)):
-        inputs = [pt.vector(dtype="int64" if whole else "float64") for _ in range(arity(op))]
-        outputs = applied(name, op, inputs)
-        error = run(inputs, outputs, grid(WHOLE if whole else FLOATS, arity(op))) if outputs else None
-        if error:
-            print(f"{name} of {inputs[0].type.dtype} raises {error}")
+    """Each Op with its derivatives in one function: several Ops in one take longer, not less.
+
+    Of floats, of whole numbers, and of every mixture of these: compiled code is another for each.
+    """
+    for name, op in ops.items():
+        for types in itertools.product(("float64", "int64"), repeat=arity(op)):
+            inputs = [pt.vector(dtype=dtype) for dtype in types]
+            outputs = applied(name, op, inputs)
+            given = grid([FLOATS if dtype == "float64" else WHOLE for dtype in types])
+            error = run(inputs, outputs, given) if outputs else None
+            if error:
+                print(f"{name} of {', '.join(types)} raises {error}")
 
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -141,7 +146,7 @@ def of_tensors() -> None:
         "diagonal": pt.diagonal(x),
         "tril": pt.tril(x),
     }
-    columns = np.stack(grid(FLOATS, 2), axis=1)
+    columns = np.stack(grid([FLOATS] * 2), axis=1)
     codes = np.resize(WHOLE, len(columns))
     for name, output in outputs.items():
         compiled = compile_graph([x, g], output, private=[x, g])

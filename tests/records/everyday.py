@@ -1132,3 +1132,20 @@ def line_on_a_public_grid():
     a, b = pm.Normal("a"), pm.Normal("b")
     pm.Normal("y", a + b * X[:, 0], 1, observed=Y)
     pm.Deterministic("line", a + b * np.linspace(-3, 3, 100))
+
+
+@everyday
+def slope_within_two_halves_of_a_table():
+    """Slices as long as each other, which are views of one array: no row of it is in both."""
+    slope, sd = pm.Normal("slope"), pm.HalfNormal("sd")
+    for name, part in (("first", TABLE.iloc[:100]), ("second", TABLE.iloc[100:200])):
+        pm.Normal(name, pm.Normal(f"level_{name}") + slope * part.age, sd, observed=part.score)
+
+
+@everyday
+def slope_within_groups_of_a_table():
+    """As many rows in each: slices of one sorted copy."""
+    table = TABLE.iloc[:210].assign(arm=np.tile(["a", "b", "c"], 70))
+    slope, level, sd = pm.Normal("slope"), pm.Normal("level", shape=3), pm.HalfNormal("sd")
+    for k, (arm, part) in enumerate(table.groupby("arm")):
+        pm.Normal(f"score_{arm}", level[k] + slope * part.dose, sd, observed=part.score)

@@ -111,6 +111,7 @@ REASONS: dict[str, str] = {
     "ambiguous": "[Ww]hich axis",
     "units": "one for each privacy unit",
     "changing": "default_update",
+    "read as numbers": "reads records as numbers",
 }
 
 # By the record layer that looked at leaves and tried values.
@@ -803,6 +804,53 @@ def support_point_whose_closure_is_simplified_away(x, y):
         return pm.logp(pt.exp(pm.Normal.dist(0.0, 1.0) + pt.as_tensor(x).mean()), 1.5)
 
     normal(pm.CustomDist("m", logp=lambda value: -(value**2), support_point=support_point), y)
+
+
+@leak("read as numbers")
+def custom_logp_that_stops_at_a_record(x, y):
+    def logp(value, m):
+        if value.eval().min() < 0:
+            raise ValueError("negative")
+        return -0.5 * (value - m) ** 2
+
+    pm.CustomDist("y", pm.Normal("m") * x, logp=logp, observed=y)
+
+
+@leak("read as numbers")
+def custom_logp_scaled_by_data(x, y):
+    def logp(value, m, x):
+        return pm.logp(pm.Normal.dist(m * x, x.get_value().std()), value)
+
+    pm.CustomDist("y", pm.Normal("m"), pm.Data("x", x), logp=logp, observed=y)
+
+
+@leak("read as numbers")
+def prior_whose_closure_gets_values(x, y):
+    data = pm.Data("data", x)
+
+    def logp(value):
+        return pm.logp(pm.Normal.dist(data.get_value().mean(), 1.0), value)
+
+    normal(pm.CustomDist("m", logp=logp) * data, y)
+
+
+@leak("read as numbers")
+def transform_whose_scale_is_a_maximum(x, y):
+    data = pm.Data("data", x)
+
+    class Scaled(transforms.LogTransform):
+        name = "scaled"
+
+        def backward(self, value, *inputs):
+            return value * data.max().eval()
+
+        def forward(self, value, *inputs):
+            return value / data.max().eval()
+
+        def log_jac_det(self, value, *inputs):
+            return pt.zeros_like(value)
+
+    normal(pm.Normal("m", transform=Scaled()) * data, y)
 
 
 @leak("mask")
@@ -1842,6 +1890,12 @@ def records_in_a_table_view(X, t, y):
 def folded_view(x, y):
     pm.Deterministic("blocks", pt.dot(x.reshape(20, 50), pm.Normal("b", shape=50)))
     normal(pm.Normal("m") * x, y)
+
+
+@leak("shared memory")
+def lag_of_more_than_half(X):
+    """Other columns, more than half of the records apart: some persons still stand in two."""
+    normal(X[:-15, 0] * pm.Normal("rho"), pt.constant(X[15:, 1]))
 
 
 @leak("shared memory")

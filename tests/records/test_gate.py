@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytensor
+import pytensor.scalar as ps
 import pytensor.tensor as pt
 import pytest
 from pytensor.compile.debug.debugmode import DebugMode
@@ -17,6 +18,7 @@ from pytensor.compile.mode import Mode, get_mode
 from pytensor.graph.rewriting.basic import GraphRewriter
 from pytensor.link.vm import VMLinker
 from pytensor.scan.basic import scan
+from pytensor.tensor.elemwise import Elemwise
 
 import pymc_dp
 from pymc_dp.errors import ModelRefusedError, PrivacyError
@@ -178,6 +180,29 @@ def test_whole_numbers_divide_by_all(mode):
     np.testing.assert_array_equal(divided[1:], [0, -4, 0, 0, 0])
     np.testing.assert_array_equal(rest, [0, 0, -1, 0, -1, 2])
     np.testing.assert_array_equal(power[1:], [1, 0, 0, -1, 32])
+
+
+@pytest.mark.parametrize("mode", [None, gate.PLAIN_MODE])
+@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
+def test_a_number_has_powers_of_all_whole_exponents(mode, dtype):
+    """Compiled code multiplies and then divides: at zero it stopped, the derivative too (lag 0)."""
+    a, b = pt.vector("a", dtype="float64"), pt.vector("b", dtype=dtype)
+    outputs = [a**b, pt.grad((a**b).sum(), a)]
+    given = np.array([0.0, 0.0, 0.0, 2.0]), np.array([-1, 0, 3, -2]).astype(dtype)
+    power, _ = gate.compile_graph([a, b], outputs, private=[a, b], mode=mode)(*given)
+    with np.errstate(divide="ignore"):
+        expected = given[0] ** given[1].astype(float)
+    np.testing.assert_array_equal(power, expected)
+
+
+def test_a_power_within_another_op_is_not_admitted():
+    """Nothing makes its exponent a number."""
+    x, k = ps.float64(), ps.int64()
+    some, whole = pt.vector("some", dtype="float64"), pt.lvector("whole")
+    for power, passes in ((x**k, False), (x ** ps.constant(2), True), (x ** ps.cast(k, "float64"), True)):
+        out = Elemwise(ps.Composite([x, k], [power + k]))(some, whole)
+        with nullcontext() if passes else pytest.raises(ModelRefusedError, match="may stop"):
+            gate.compile_graph([some, whole], out, private=[whole], mode=gate.PLAIN_MODE)
 
 
 @pytest.mark.parametrize("op", [pt.linalg.det, pt.linalg.inv, pt.linalg.expm, pt.linalg.slogdet])

@@ -7,12 +7,13 @@ derivative, with inputs that are NaN, infinite, zero, subnormal, singular and em
 from collections.abc import Collection, Sequence
 from typing import Any
 
+import numpy as np
 from pytensor.compile.builders import OpFromGraph
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import Cast, Identity, Switch
+from pytensor.scalar.basic import Cast, Identity, Pow, Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -113,12 +114,30 @@ def _is_limited(number: Variable) -> bool:
     return isinstance(scalar, Cast | Identity | DimShuffle) and _is_limited(node.inputs[0])
 
 
+def may_divide_by_zero(node: Apply) -> bool:
+    """Return whether a node is a power of a float with an exponent that may be a negative whole number.
+
+    Compiled code multiplies then, and divides 1 by the product: at zero it stops. `safe_rewriter` makes the
+    exponent a float; such a power within another scalar Op is not admitted.
+    """
+    op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
+    if not isinstance(op, Pow):
+        return False
+    exponent = node.inputs[1]
+    if isinstance(exponent, Constant) and np.all(exponent.data >= 0):
+        return False
+    whole = np.dtype(exponent.type.dtype).kind in "iub"
+    return whole and np.dtype(node.outputs[0].type.dtype).kind in "fc"
+
+
 def admits_number(op: Op) -> bool:
     """Return whether a scalar Op, with all Ops that it is made of, is known not to raise."""
     names = {c.__name__ for c in type(op).__mro__}
     inner = getattr(op, "fgraph", None)
     if inner is not None:
-        return not _OF_SCALARS.isdisjoint(names) and all(admits_number(n.op) for n in inner.apply_nodes)
+        return not _OF_SCALARS.isdisjoint(names) and all(
+            admits_number(n.op) and not may_divide_by_zero(n) for n in inner.apply_nodes
+        )
     return not SCALARS.isdisjoint(names)
 
 
