@@ -157,7 +157,7 @@ class Learnt:
         """Return the likelihood of all rounds with slopes at their means, for differences between groups."""
         spreads, beliefs = Spreads(self._whole, self._lookups), Relaxed(self.mean, self.covariance)
         for _ in range(_LAST_PASSES):
-            found = believed_of_groups(self.rounds, beliefs.mean, beliefs.covariance, self._places)
+            found = believed_of_groups(self.rounds, beliefs.mean, beliefs.covariance)
             spreads.learn(found)
             if beliefs.step(*found.moments(spreads.prior)) <= _LAST_SETTLED:
                 break

@@ -2,8 +2,9 @@
 
 With many groups a few draws of a slope do not show which of them is right. Nor is it safe here to overstate
 the noise: levels whose distances are below the stated noise would be taken for equal, and their spread for
-zero. So the noise is stated as it is. What all groups have in common is estimated by `learnt.believed`: there
-signals are strong, and that slopes change between points matters more than noise.
+zero. So the noise is stated as it is: what slopes and linearity are off by grows with the differences, and is
+nothing where there are none. What all groups have in common is estimated by `learnt.believed`: there signals
+are strong, and that slopes change between points matters more than noise.
 """
 
 from collections.abc import Sequence
@@ -27,10 +28,10 @@ _CONSTANT = 1e-10
 _MANY = 10
 
 
-def believed_of_groups(
-    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, lookups: Sequence[np.ndarray]
-) -> Mixture:
+def believed_of_groups(rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray) -> Mixture:
     """Return the likelihood of all scores, a single normal one, with slopes at their means.
+
+    In no direction is a slope steeper than the last one, of which most is known.
 
     Parameters
     ----------
@@ -38,25 +39,25 @@ def believed_of_groups(
         Their distances are updated.
     mean : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
-        Posterior of the parameters as known so far, on which misfits depend.
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric that belong to each group.
+        Posterior of the parameters as known so far, on which distances depend.
 
     Notes
     -----
-    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the covariance of e_r, and ``I_r = S_r' N_r^-1 S_r``, it
+    With scores ``z_r = S_r (phi - t_r) + e_r``, N_r the noise's covariance, and ``I_r = S_r' N_r^-1 S_r``, it
     is that of the estimate ``(sum w I)^-1 sum w S' N^-1 (z + S t)`` with the covariance
     ``(sum w I)^-1 (sum w^2 I) (sum w I)^-1``. The weights w are small for earlier rounds that were far from
     the parameters of some group: these differences are small beside noise, and which is far is not known.
     """
     size = len(mean)
     weighted, noise, vector = np.zeros((size, size)), np.zeros((size, size)), np.zeros(size)
+    last = rounds[-1]
     for one in rounds:
         middle = at_mean_slope(one)
-        more = _over_all_groups(_not_noise(one, middle, mean, covariance), one.touched, lookups)
-        slope = middle.slopes[0] @ one.back.T
-        within = slope.T @ inverse(one.noises + more)
-        weight = 1.0 if one is rounds[-1] else float(one.counting(OF_GROUPS.half).min())
+        middle.misfit(mean, covariance, OF_GROUPS)
+        one.distances = middle.distances
+        slope = np.einsum("k,kij->ij", one.weights, one.slopes_up_to(last))
+        within = slope.T @ inverse(one.noises)
+        weight = 1.0 if one is last else float(one.counting(OF_GROUPS.half).min())
         information = symmetric(within @ slope)
         weighted += weight * information
         noise += weight**2 * information
@@ -70,62 +71,6 @@ def at_mean_slope(one: Round) -> Round:
     """Return the same round with a known slope, the mean of its draws."""
     mean = np.einsum("k,kij->ij", one.weights, one.slopes)[None]
     return replace(one, slopes=mean, volumes=one.volumes[:1], weights=np.ones(1))
-
-
-def _not_noise(one: Round, middle: Round, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-    """Return the covariance (p, p) of a score's errors other than noise: of its misfit and of its slope.
-
-    `middle` is the same round with the mean of its slopes. The round's distances are updated.
-    """
-    misfit = middle.misfit(mean, covariance, OF_GROUPS)
-    one.distances = middle.distances
-    apart = one.slopes - middle.slopes
-    moved = np.einsum("kij,j->ki", apart, one.back.T @ (mean - one.point))
-    unknown = np.diag(one.back.T @ covariance @ one.back)
-    own = np.einsum("k,kij,j->i", one.weights, apart**2, unknown)
-    return misfit + np.einsum("k,ki,kj->ij", one.weights, moved, moved) + np.diag(own)
-
-
-def _over_all_groups(
-    covariance: np.ndarray, touched: np.ndarray, lookups: Sequence[np.ndarray]
-) -> np.ndarray:
-    """Return the covariance of errors of the groups' scores, the same for all groups up to their sizes.
-
-    Errors depend on where a group's level seems to be. A group that seems far from the others would be less
-    certain than one that seems near, and count less when the spread of all is estimated: this would come out
-    too small. So the result is the mean over all permutations of groups, in units of the records that touch
-    each.
-
-    Parameters
-    ----------
-    covariance : ndarray, shape (p, p)
-    touched : ndarray, shape (p,)
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric that belong to each group.
-    """
-    units = np.outer(touched, touched)
-    found = covariance / units
-    for places in lookups:
-        found = _permuted(found, places)
-    return symmetric(found * units)
-
-
-def _permuted(covariance: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Return the mean of a covariance over permutations of groups, whose coordinates are rows of `places`."""
-    number, size = places.shape
-    if number < 2:
-        return covariance
-    found, flat = covariance.copy(), places.ravel()
-    rest = np.setdiff1d(np.arange(len(covariance)), flat)
-    blocks = covariance[np.ix_(flat, flat)].reshape(number, size, number, size)
-    own = np.einsum("gigj->ij", blocks)
-    other = (blocks.sum((0, 2)) - own) / (number * (number - 1))
-    mean = np.kron(np.eye(number), own / number - other) + np.tile(other, (number, number))
-    found[np.ix_(flat, flat)] = mean
-    beside = covariance[np.ix_(rest, flat)].reshape(len(rest), number, size).mean(1)
-    found[np.ix_(rest, flat)] = np.tile(beside, (1, number))
-    found[np.ix_(flat, rest)] = found[np.ix_(rest, flat)].T
-    return found
 
 
 def without_hidden_differences(message: Message, prior: Normal, lookups: Sequence[np.ndarray]) -> Message:

@@ -5,6 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from pymc_dp.likelihood.learnt import Learnt
+from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.rounds import RESULT, Round
 
 
@@ -96,6 +99,10 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
     one.most, one.noise, one.score = 2.0 * touched, 1.0, np.append(102.0, np.zeros(10))
     assert one.is_beyond(6.2).tolist() == [True, *[False] * 10]
     assert not one.is_beyond(6.3).any()
+    one.bound = 2.0  # each record touches two coordinates: its score is no longer than that of both
+    assert one.is_beyond(12.4).tolist() == [True, *[False] * 10]
+    assert not one.is_beyond(12.6).any()
+    one.bound = 1e3
     np.testing.assert_allclose(one.adrift(one.is_beyond(1.5)), np.diag(np.append(900.0, np.zeros(10))))
     one.score = np.append(2.0, np.zeros(10))  # no more than noise
     assert not one.is_beyond(0.1).any()
@@ -103,6 +110,22 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
     assert one.is_beyond(2.9).tolist() == [True, *[False] * 10]
     far = np.diag(np.append(1e4, np.full(10, 1e-9)))  # of which squares say nothing beyond what is possible
     assert one.taken(far, RESULT)[-1] == pytest.approx(one.most[0], rel=0.01)
+
+
+@pytest.mark.parametrize("far", [0, 1, 12, "scale"])
+def test_a_result_says_nothing_of_a_group_that_is_far_and_of_nothing_if_all_are(far):
+    """Of twelve groups and a scale: a search that came near all of them, or not to one, to any, to the scale."""
+    touched = np.append(np.full(12, 100.0), 1200.0)
+    one = taken_at(np.diag(touched)[None], touched)
+    one.bound, one.noise, one.most = 2.0, 1.0, 2.0 * touched
+    some = slice(12, 13) if far == "scale" else slice(far)
+    one.score[some] = 0.6 * one.most[some]
+    groups = [np.arange(12)[:, None]]
+    learnt = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    learnt.learn(one, last=True)
+    known = np.diag(learnt.result(1.0).message.information) > 0.1
+    nothing = far in (12, "scale")
+    assert known.tolist() == [False] * (13 if nothing else far) + [True] * (0 if nothing else 13 - far)
 
 
 def test_an_earlier_round_that_was_far_from_one_group_counts_for_others():

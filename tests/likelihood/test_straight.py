@@ -1,7 +1,6 @@
 """What groups differ by, where little is told of each of many."""
 
 from dataclasses import replace
-from itertools import permutations
 
 import numpy as np
 import pytest
@@ -14,7 +13,6 @@ from tests.likelihood.test_rounds import taken_at
 
 GROUPS, DRAWS = 60, 24
 SIZE = GROUPS + 1  # and one coordinate that all records touch
-PLACES = [np.arange(GROUPS)[:, None]]
 TOUCHED = np.append(np.full(GROUPS, 50.0), 3_000.0)
 # As it is learnt to be: levels of sd .5.
 PRIOR = Normal(np.diag(np.append(np.full(GROUPS, 4.0), 1.0)), np.zeros(SIZE))
@@ -62,7 +60,7 @@ def test_the_spread_of_many_groups_is_found():
     found, control, squares = [], [], []
     for seed in range(60):
         rounds, truth = rounds_of(seed)
-        message = looked_at(lambda *now: straight.believed_of_groups(rounds, *now, PLACES))  # noqa: B023
+        message = looked_at(lambda *now: straight.believed_of_groups(rounds, *now))  # noqa: B023
         found.append(favoured(message))
         apart = np.linalg.solve(message.information, message.vector) - truth
         squares.append(apart @ message.information @ apart / SIZE)
@@ -77,12 +75,12 @@ def test_a_far_round_counts_little_and_noise_is_as_it_is():
     """With a first round far away the estimate is that of the others, with their covariance."""
     rounds, truth = rounds_of(0)
     mean, covariance = truth, np.diag(np.append(np.full(GROUPS, 0.05), 1e-4))
-    without = straight.believed_of_groups(rounds[1:], mean, covariance, PLACES)
+    without = straight.believed_of_groups(rounds[1:], mean, covariance)
     far = replace(rounds[0], point=truth + 1.5)  # where its misfit alone would leave an eighth
-    found = straight.believed_of_groups([far, *rounds[1:]], mean, covariance, PLACES)
+    found = straight.believed_of_groups([far, *rounds[1:]], mean, covariance)
     np.testing.assert_allclose(np.diag(found.informations[0]), np.diag(without.informations[0]), rtol=0.02)
     rounds[0] = replace(rounds[0], point=truth)  # near: it counts
-    found = straight.believed_of_groups(rounds, mean, covariance, PLACES)
+    found = straight.believed_of_groups(rounds, mean, covariance)
     assert np.median(np.diag(found.informations[0]) / np.diag(without.informations[0])) > 1.2
 
 
@@ -126,17 +124,6 @@ def test_levels_that_are_far_from_each_other_stay_as_they_are():
     far = levels._replace(vector=levels.information @ np.append(20.0 * np.arange(12), [0, 0]))
     prior = Normal(1e-6 * np.eye(14), np.zeros(14))
     assert straight.with_differences(message, far, prior, [np.arange(12)[:, None]]) is message
-
-
-def test_what_scores_are_off_by_is_the_mean_over_all_permutations_of_groups():
-    """In units of what touches each: of four groups with two coordinates each, and of another coordinate."""
-    rng = np.random.default_rng(0)
-    root, touched = rng.normal(size=(9, 9)), np.append(rng.uniform(1, 5, 8), 40.0)
-    covariance, units = root @ root.T, np.outer(touched, touched)
-    found = straight._over_all_groups(covariance, touched, [np.arange(8).reshape(4, 2)])
-    orders = [[*np.arange(8).reshape(4, 2)[list(order)].ravel(), 8] for order in permutations(range(4))]
-    wanted = np.mean([(covariance / units)[np.ix_(order, order)] for order in orders], axis=0) * units
-    np.testing.assert_allclose(found, wanted)
 
 
 def test_what_is_hardly_told_does_not_say_that_groups_are_alike():
