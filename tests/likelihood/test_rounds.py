@@ -114,7 +114,7 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
 
 @pytest.mark.parametrize("far", [0, 1, 12, "scale"])
 def test_a_result_says_nothing_of_a_group_that_is_far_and_of_nothing_if_all_are(far):
-    """Of twelve groups and a scale: a search that came near all of them, or not to one, to any, to the scale."""
+    """Of twelve groups and a scale: a search that came near all, or not to one, to any, to the scale."""
     touched = np.append(np.full(12, 100.0), 1200.0)
     one = taken_at(np.diag(touched)[None], touched)
     one.bound, one.noise, one.most = 2.0, 1.0, 2.0 * touched
