@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from pymc_dp.likelihood import learnt
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
-from pymc_dp.likelihood.rounds import RESULT, Round
+from pymc_dp.likelihood.rounds import RESULT, WALK, Round
 
 
 def taken_at(slopes, touched, metric=None):
@@ -121,11 +122,43 @@ def test_a_result_says_nothing_of_a_group_that_is_far_and_of_nothing_if_all_are(
     some = slice(12, 13) if far == "scale" else slice(far)
     one.score[some] = 0.6 * one.most[some]
     groups = [np.arange(12)[:, None]]
-    learnt = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
-    learnt.learn(one, last=True)
-    known = np.diag(learnt.result(1.0).message.information) > 0.1
+    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    beliefs.learn(one, last=True)
+    known = np.diag(beliefs.result(1.0).message.information) > 0.1
     nothing = far in (12, "scale")
     assert known.tolist() == [False] * (13 if nothing else far) + [True] * (0 if nothing else 13 - far)
+
+
+def two_rounds(second):
+    """Scores of three coordinates at zero: the first tells that the parameters are at 1."""
+    rounds = []
+    for score in (1.0, second):
+        one = taken_at(100.0 * np.eye(3)[None], np.full(3, 100.0))
+        one.noise, one.score = 1.0, np.full(3, 100.0 * score)
+        rounds.append(one)
+    return rounds
+
+
+def test_what_is_doubted_stays_doubted_while_beliefs_settle(monkeypatch):
+    """It is not found anew in each pass, and a new look begins without any doubt."""
+    tried, prior = [], Normal(1e-4 * np.eye(3), np.zeros(3))
+    own = learnt._learnt
+    monkeypatch.setattr(learnt, "_learnt", lambda *given: tried.append(given[2]) or own(*given))
+    rounds = two_rounds(5.0)
+
+    def believed():
+        tried.clear()
+        learnt.believed(rounds, np.full(3, 0.5), 1e-4 * np.eye(3), prior, WALK)
+        return len(tried), rounds[1].doubt
+
+    (first, doubt), (second, same) = believed(), believed()
+    assert doubt == same > 1
+    assert (first, second) == (3, 2)  # one for each round, and one more
+    beliefs = Learnt(prior, NO_SPREADS, [], [])
+    for one in two_rounds(1.0):
+        one.doubt = 100.0
+        beliefs.learn(one, last=False)
+    assert [one.doubt for one in beliefs.rounds] == [1.0, 1.0]
 
 
 def test_an_earlier_round_that_was_far_from_one_group_counts_for_others():
