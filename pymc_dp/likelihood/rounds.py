@@ -225,13 +225,8 @@ class Round:
         return (self.pulling / _PULLED) ** 2
 
     def is_beyond(self, distance: float) -> np.ndarray:
-        """Return which coordinates are at a larger distance, by that or by their own pulls: shape (p,).
-
-        However far a group is, its records do not pull on its coordinate alone, but on the others that they
-        touch as well, as on a scale.
-        """
-        alone = math.sqrt(max(float(self.most.sum()) / (self.bound * self.records), 1.0))
-        pulls = pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most / alone)
+        """Return which coordinates are at a larger distance, by that or by their own pulls: shape (p,)."""
+        pulls = pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most)
         return np.maximum(self.distances, (pulls / _PULLED) ** 2) >= distance
 
     @property

@@ -232,9 +232,10 @@ def check_seen(touched: int) -> None:
 def refuse_steps(names: Sequence[str]) -> ModelRefusedError:
     """Build the error for parameters of which all derivatives are zero."""
     return ModelRefusedError(
-        f"Records tell of {', '.join(map(repr, names))} by comparisons alone, as in switch(t < tau, a, b).",
-        "what is released is made of first derivatives of each record's log-likelihood, and these are zero: "
-        "nothing would be known of it, and what else depends on it would be wrong.",
+        f"The likelihood depends on {', '.join(map(repr, names))} through comparisons alone, as in "
+        "switch(t < tau, a, b).",
+        "a release consists of first derivatives of each record's log-likelihood, and these are zero here: "
+        "nothing would be learnt about the parameter, and whatever depends on it would be wrong.",
         "write a smooth step, pm.math.sigmoid((t - tau) / width) in place of t >= tau, with a width that is "
         "public. Or run a step method, as dp.sample(step=dp.DPPenaltyMH(...)).",
     )
@@ -246,18 +247,18 @@ def check_generative(unlike: Mapping[str, str]) -> None:
         if why == MOVES:
             raise ModelRefusedError(
                 f"Of observed variable {name!r} {why}.",
-                "how far outcomes reach tells of it, and not how each one pulls, which is all that is "
-                "released: the result would be wrong.",
+                "the range of the outcomes is informative about that parameter, and not the derivatives of "
+                "log-likelihoods, which are all that is released: the result would be wrong.",
                 "take a distribution without a sharp bound, or a public bound. A step, as "
                 "dp.sample(step=dp.DPPenaltyMH(...)), evaluates the likelihood as it is.",
             )
         if why == UNKNOWN:
             raise ModelRefusedError(
                 f"Of observed variable {name!r} {why}.",
-                "where the outcome decides it a record is not like outcomes that the model draws for it: the "
-                "result would be wrong. It is right for an upper bound of a vector of outcomes that have a "
+                "if it depends on the outcome, a record is unlike the outcomes that the model draws for it, "
+                "and the result would be wrong. Supported is an upper bound of a vector of outcomes with a "
                 "density, with lower=None and without effects of persons.",
-                "give every record the bound that was planned for it, also where it was not reached.",
+                "give every record the bound that was planned for it, even if it was not reached.",
             )
         raise ModelRefusedError(
             f"No outcomes can be drawn for observed variable {name!r}: {why}.",

@@ -220,10 +220,10 @@ def check_agreement(records: RecordModel, agreement: Agreement) -> None:
         _same_coordinates(described(records, points), agreement["coordinates"])
         if shapes_of(records) != agreement["twins"]:
             raise ModelRefusedError(
-                "The likelihood of a part is of another form than that of the step's model.",
-                "what a record's outcome is compared with, and which parameters it reads, has to be the same "
-                "in all parts.",
-                "make both by the same function; where rows belong to persons, they do so in all parts.",
+                "The likelihood of a part has another form than that of the step's model.",
+                "a record's outcome has to be compared with the same kind of outcomes in all parts, and to "
+                "depend on the same parameters.",
+                "make both models with the same function; rows belong to persons in all parts or in none.",
             )
 
 
@@ -268,9 +268,10 @@ def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None
     )
     if not same:
         raise ModelRefusedError(
-            "The likelihood of a part sees other functions of the parameters than that of the step's model.",
-            "it is released in coordinates that all parts have in common, and where a vector of "
-            "parameters is as long as there are rows, it is taken for one with an entry a row.",
-            "make the step in a model of another number of rows, or divide the records otherwise: no part "
-            "has as many rows (or persons) as a group-level variable has entries.",
+            "The likelihood of a part depends on other functions of the parameters than that of the step's "
+            "model.",
+            "it is released in coordinates that all parts share, and a vector of parameters that is as long "
+            "as there are rows is taken for one with an entry for each row.",
+            "make the step in a model with another number of rows, or divide the records differently: no "
+            "part may have as many rows (or persons) as a group-level variable has entries.",
         )

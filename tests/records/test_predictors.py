@@ -349,7 +349,7 @@ def test_a_change_point_in_a_comparison_is_refused_before_it_is_paid():
             pm.Poisson("y", rates[0] + (rates[1] - rates[0]) * step(t - tau), observed=np.ones(40, dtype=int))
         return model
 
-    with pytest.raises(ModelRefusedError, match="Records tell of 'tau' by comparisons alone"):
+    with pytest.raises(ModelRefusedError, match="depends on 'tau' through comparisons alone"):
         dp.release_likelihood(model(lambda apart: apart > 0), epsilon=1, delta=1e-6)
     assert dp.inspect(model(lambda apart: apart > 0)).no_release is not None
     assert dp.inspect(model(pm.math.sigmoid)).no_release is None
