@@ -13,7 +13,7 @@ from pymc_dp.likelihood.groups import FEWEST, Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
-from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round
+from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round, pulls_of_all
 from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,
@@ -129,7 +129,7 @@ class Learnt:
         if self._near_zero.spreads:
             self._restate()
         last = self.rounds[-1]
-        far = last.is_beyond(_ARRIVED)
+        far = last.is_beyond(_ARRIVED, pulls_of_all(self.rounds))
         groups = [rows.ravel() for rows in self._places if len(rows) >= FEWEST]
         whole = np.delete(far, np.concatenate(groups)) if groups else far
         arrived = not (whole.any() or far.all()) and last.pulling < AT_REST

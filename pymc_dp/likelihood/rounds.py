@@ -224,9 +224,8 @@ class Round:
         """Distance that the norm of the score implies."""
         return (self.pulling / _PULLED) ** 2
 
-    def is_beyond(self, distance: float) -> np.ndarray:
-        """Return which coordinates are at a larger distance, by that or by their own pulls: shape (p,)."""
-        pulls = pulls_of(self.score, self.noise * np.sqrt(np.diag(self.spread)), self.most)
+    def is_beyond(self, distance: float, pulls: np.ndarray) -> np.ndarray:
+        """Return which coordinates are at a larger distance, by that or by pulls of their own: shape (p,)."""
         return np.maximum(self.distances, (pulls / _PULLED) ** 2) >= distance
 
     @property
@@ -353,6 +352,23 @@ def pulls_of(score: np.ndarray, noise: np.ndarray, most: np.ndarray) -> np.ndarr
         Largest sum that the records which touch a coordinate can reach.
     """
     return np.maximum(np.abs(score) - _BEYOND * noise, 0.0) / most
+
+
+def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
+    """Return which part of its largest possible sum each coordinate's score is, at the end: shape (p,).
+
+    That of the last round; or of all rounds together, with less noise, if the last one shows a pull in the
+    same direction. Records of a group that is far away pull on other coordinates too, and the last round
+    alone may not show how far.
+    """
+    last = rounds[-1]
+    parts = np.array([one.score / one.most for one in rounds])
+    noises = np.array([one.noise * np.sqrt(np.diag(one.spread)) / one.most for one in rounds])
+    weights = noises**-2 / (noises**-2).sum(0)
+    whole, error = (weights * parts).sum(0), (noises**-2).sum(0) ** -0.5
+    own = pulls_of(parts[-1], noises[-1], np.ones(len(last.most)))
+    together = pulls_of(whole, error, np.ones(len(last.most)))
+    return np.where((own > 0) & (whole * parts[-1] > 0), np.maximum(own, together), own)
 
 
 class Found(NamedTuple):

@@ -9,7 +9,7 @@ from pymc_dp.likelihood import learnt
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
-from pymc_dp.likelihood.rounds import RESULT, WALK, Round
+from pymc_dp.likelihood.rounds import RESULT, WALK, Round, pulls_of_all
 
 
 def taken_at(slopes, touched, metric=None):
@@ -98,15 +98,34 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
     touched = np.append(np.full(10, 100.0), 1000.0)
     one = taken_at(np.diag(touched)[None], touched)
     one.most, one.noise, one.score = 2.0 * touched, 1.0, np.append(102.0, np.zeros(10))
-    assert one.is_beyond(6.2).tolist() == [True, *[False] * 10]
-    assert not one.is_beyond(6.3).any()
-    np.testing.assert_allclose(one.adrift(one.is_beyond(1.5)), np.diag(np.append(900.0, np.zeros(10))))
+    assert one.is_beyond(6.2, pulls_of_all([one])).tolist() == [True, *[False] * 10]
+    assert not one.is_beyond(6.3, pulls_of_all([one])).any()
+    far = one.is_beyond(1.5, pulls_of_all([one]))
+    np.testing.assert_allclose(one.adrift(far), np.diag(np.append(900.0, np.zeros(10))))
     one.score = np.append(2.0, np.zeros(10))  # no more than noise
-    assert not one.is_beyond(0.1).any()
+    assert not one.is_beyond(0.1, pulls_of_all([one])).any()
     one.misfit(np.zeros(11), np.diag(np.append(9.0, np.full(10, 1e-4))), RESULT)  # believed to be far
-    assert one.is_beyond(2.9).tolist() == [True, *[False] * 10]
+    assert one.is_beyond(2.9, np.zeros(11)).tolist() == [True, *[False] * 10]
     far = np.diag(np.append(1e4, np.full(10, 1e-9)))  # of which squares say nothing beyond what is possible
     assert one.taken(far, RESULT)[-1] == pytest.approx(one.most[0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("scores", "pull"),
+    [
+        ([0.5, 0.5, 0.5], 0.5 - 0.2 / math.sqrt(3)),  # of a far group: all rounds, with less noise
+        ([0.5, 0.5, 0.1], 0.0),  # the last one shows none: it has arrived
+        ([-0.5, -0.5, 0.5], 0.3),  # it has gone too far: the last one alone
+        ([0.1, 0.1, 0.5], 0.3),
+        ([-0.5, -0.5, -0.5], 0.5 - 0.2 / math.sqrt(3)),
+    ],
+)
+def test_a_group_pulls_by_all_rounds_if_by_the_last(scores, pull):
+    """Each score, over the largest that is possible, has noise of .1."""
+    rounds = [taken_at(np.eye(1)[None], np.full(1, 100.0)) for _ in scores]
+    for one, score in zip(rounds, scores, strict=True):
+        one.noise, one.score = 0.1 * one.most[0], score * one.most
+    assert pulls_of_all(rounds)[0] == pytest.approx(pull)
 
 
 @pytest.mark.parametrize("far", [0, 1, 12, "scale"])
