@@ -78,6 +78,8 @@ def distribution_functions(records: RecordModel, name: str) -> Callable[[np.ndar
         flat = graph.flatten(opaque.on_values(cdfs))
         if reading.data.unknown(opaque, flat):
             raise ValueError("a function reads an array of its own")
+    except ModelRefusedError:
+        raise
     except Exception as error:
         raise _refusal(name, f"has no distribution function in PyMC ({type(error).__name__})") from None
     if not reading.are_rows(flat):

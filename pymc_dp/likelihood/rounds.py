@@ -27,6 +27,8 @@ _SIDEWAYS = 0.3
 _PULLED = 0.2
 # A coordinate's own score counts as a pull beyond this many standard deviations of its noise.
 _BEYOND = 2.0
+# A coordinate clearly pulls beyond this many of them, and beyond `AT_REST`.
+_CLEARLY = 3.0
 # Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
 _ALL_PULL = 0.95
 # Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
@@ -357,9 +359,9 @@ def pulls_of(score: np.ndarray, noise: np.ndarray, most: np.ndarray) -> np.ndarr
 def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
     """Return which part of its largest possible sum each coordinate's score is, at the end: shape (p,).
 
-    That of the last round; or of all rounds together, with less noise, if the last one shows a pull in the
-    same direction. Records of a group that is far away pull on other coordinates too, and the last round
-    alone may not show how far.
+    That of the last round; or of all rounds together, with less noise, if the last one clearly shows a pull
+    in the same direction. Records of a group that is far away pull on other coordinates too, and the last
+    round alone may not show how far.
     """
     last = rounds[-1]
     parts = np.array([one.score / one.most for one in rounds])
@@ -368,7 +370,8 @@ def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
     whole, error = (weights * parts).sum(0), (noises**-2).sum(0) ** -0.5
     own = pulls_of(parts[-1], noises[-1], np.ones(len(last.most)))
     together = pulls_of(whole, error, np.ones(len(last.most)))
-    return np.where((own > 0) & (whole * parts[-1] > 0), np.maximum(own, together), own)
+    clear = (np.abs(parts[-1]) > np.maximum(_CLEARLY * noises[-1], AT_REST)) & (whole * parts[-1] > 0)
+    return np.where(clear, np.maximum(own, together), own)
 
 
 class Found(NamedTuple):

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from threading import RLock, get_ident
 from typing import Any, cast
 
+from pytensor.compile.executor import Function
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.traversal import ancestors
@@ -22,7 +23,7 @@ _DERIVING = RLock()
 def noting(brought: list[Constant], known: Collection[Variable], private: Set[Variable]) -> Iterator[None]:
     """Note constant arrays that enter a graph in a block, except those that PyTensor computes.
 
-    Records cannot be read in the block as numbers, by `eval` or `get_value`.
+    Records cannot be read in the block as numbers: by `eval`, `get_value` or a compiled function.
 
     Parameters
     ----------
@@ -49,11 +50,13 @@ def noting(brought: list[Constant], known: Collection[Variable], private: Set[Va
     """
     me = get_ident()  # other threads create nodes as well
     nodes, folds = cast(Any, Apply), cast(Any, unconditional_constant_folding)
-    variables, arrays_behind = cast(Any, Variable), cast(Any, SharedVariable)
+    variables, arrays_behind, functions = cast(Any, Variable), cast(Any, SharedVariable), cast(Any, Function)
+    containers = {id(v.container) for v in private if isinstance(v, SharedVariable)}
     create: Any = None
     fold: Any = None
     evaluate: Any = None
     get: Any = None
+    call: Any = None
     seen = set(ancestors(list(known)))
     numbers = {id(v.data) for v in seen if isinstance(v, Constant)}
 
@@ -80,32 +83,42 @@ def noting(brought: list[Constant], known: Collection[Variable], private: Set[Va
         seen.update(computed or ())
         return computed
 
+    def holds(variable) -> bool:
+        return variable in private or id(getattr(variable, "container", None)) in containers
+
     def evaluating(variable, *args, **options):
-        if get_ident() == me and not private.isdisjoint(ancestors([variable])):
+        if get_ident() == me and any(map(holds, ancestors([variable]))):
             raise _refusal()
         return evaluate(variable, *args, **options)
 
     def getting(variable, *args, **options):
-        if get_ident() == me and variable in private:
+        if get_ident() == me and holds(variable):
             raise _refusal()
         return get(variable, *args, **options)
+
+    def calling(function, *args, **options):
+        if get_ident() == me and any(map(holds, function.get_shared())):
+            raise _refusal()
+        return call(function, *args, **options)
 
     with _DERIVING:
         create, nodes.__init__ = nodes.__init__, creating
         fold, folds.fn = folds.fn, folding
         evaluate, variables.eval = variables.eval, evaluating
         get, arrays_behind.get_value = arrays_behind.get_value, getting
+        call, functions.__call__ = functions.__call__, calling
         try:
             yield
         finally:
             nodes.__init__, folds.fn = create, fold
-            variables.eval, arrays_behind.get_value = evaluate, get
+            variables.eval, arrays_behind.get_value, functions.__call__ = evaluate, get, call
 
 
 def _refusal() -> ModelRefusedError:
     """Build the error for a function that a distribution was given, and that reads records as numbers."""
     return ModelRefusedError(
-        "A function that a distribution was given reads records as numbers (`eval`, `get_value`).",
+        "A function that a distribution was given reads records as numbers (`eval`, `get_value`, or a "
+        "function that it compiles).",
         "what it does with these numbers, outside of the graph, cannot be followed.",
-        "write the function with operations of PyTensor on its arguments.",
+        "write the function with operations of PyTensor on its arguments; a length is value.shape[0].",
     )

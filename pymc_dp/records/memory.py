@@ -1,5 +1,7 @@
 """Whether arrays are views of the same memory; no entry is read."""
 
+import math
+
 import numpy as np
 
 
@@ -58,9 +60,11 @@ def shifted(a: object, b: object, axis_a: int, axis_b: int) -> bool:
     table = _table(a)
     if table is not _table(b) or table is a:
         return False
-    (first, step), other = _first(a, table), _first(b, table)
-    apart = step == other[1] and abs(first - other[0]) >= len(a)
-    return not apart and (first, step) != other
+    (first, step, rows), other = _first(a, table), _first(b, table)
+    begins = [min(start, start + (len(a) - 1) * np.sign(step)) for start in (first, other[0])]
+    within = min(begins) >= 0 and max(begins) + len(a) <= rows
+    apart = step == other[1] and within and abs(first - other[0]) >= len(a)
+    return not apart and (first, step) != other[:2]
 
 
 def _table(array: np.ndarray) -> np.ndarray:
@@ -70,13 +74,17 @@ def _table(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def _first(array: np.ndarray, table: np.ndarray) -> tuple[int, int]:
-    """Return the row of the table in which the first record is, and the step between records."""
+def _first(array: np.ndarray, table: np.ndarray) -> tuple[int, int, float]:
+    """Return the row of the table in which the first record is, the step between records, and all rows.
+
+    Rows are counted in steps; in a flat view of a table records may go from one column to the next.
+    """
     step = array.strides[0]
     offset = _read_as(array)[0] - _read_as(table)[0]
     larger = [abs(s) for s in table.strides if abs(s) > abs(step)]
     within = offset % min(larger) if larger else offset
-    return within // max(abs(step), 1), step
+    rows = min(larger) // max(abs(step), 1) if larger else math.inf
+    return within // max(abs(step), 1), step, rows
 
 
 def _overlap(a: np.ndarray, b: np.ndarray) -> bool:

@@ -180,7 +180,8 @@ class OpaqueModel:
 
     def noting(self, *known: Variable) -> AbstractContextManager[None]:
         """Return a context in which arrays of users' functions are noted, and records are not read."""
-        return noting(self.brought, [*self._known, *known], {*self.original, *self.original.values()})
+        private = {*self.original, *self.original.values()}
+        return noting(self.brought, [*self._known, *known], private)
 
     def _without_density(self, kind: str) -> ModelRefusedError:
         """Build the error for the first random variable that has no density."""

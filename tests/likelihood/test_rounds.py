@@ -117,6 +117,7 @@ def test_a_group_that_is_far_away_is_not_known_and_others_are():
         ([0.5, 0.5, 0.1], 0.0),  # the last one shows none: it has arrived
         ([-0.5, -0.5, 0.5], 0.3),  # it has gone too far: the last one alone
         ([0.1, 0.1, 0.5], 0.3),
+        ([0.9, 0.9, 0.25], 0.05),  # by noise the last one may show as much
         ([-0.5, -0.5, -0.5], 0.5 - 0.2 / math.sqrt(3)),
     ],
 )

@@ -76,9 +76,12 @@ def test_a_far_round_counts_little_and_noise_is_as_it_is():
     rounds, truth = rounds_of(0)
     mean, covariance = truth, np.diag(np.append(np.full(GROUPS, 0.05), 1e-4))
     without = straight.believed_of_groups(rounds[1:], mean, covariance)
-    far = replace(rounds[0], point=truth + 1.5)  # where its misfit alone would leave an eighth
+    far = replace(rounds[0], point=truth + 1.5)
     found = straight.believed_of_groups([far, *rounds[1:]], mean, covariance)
     np.testing.assert_allclose(np.diag(found.informations[0]), np.diag(without.informations[0]), rtol=0.02)
+    (one,) = rounds[1:2]  # alone: as information at its own mean slope, without a misfit
+    slope, alone = straight.at_mean_slope(one).slopes[0], straight.believed_of_groups([one], mean, covariance)
+    np.testing.assert_allclose(alone.informations[0], slope.T @ slope / one.noise**2, rtol=1e-6, atol=1e-9)
     rounds[0] = replace(rounds[0], point=truth)  # near: it counts
     found = straight.believed_of_groups(rounds, mean, covariance)
     assert np.median(np.diag(found.informations[0]) / np.diag(without.informations[0])) > 1.2

@@ -835,6 +835,27 @@ def prior_whose_closure_gets_values(x, y):
 
 
 @leak("read as numbers")
+def prior_whose_closure_compiles(x, y):
+    data = pm.Data("data", x)
+
+    def logp(value):
+        return pm.logp(pm.Normal.dist(pytensor.function([], data.mean())(), 1.0), value)
+
+    normal(pm.CustomDist("m", logp=logp) * data, y)
+
+
+@leak("read as numbers")
+def prior_whose_closure_has_a_copy(x, y):
+    """A copy of a shared variable has the same array."""
+    data = pm.Data("data", x)
+
+    def logp(value):
+        return pm.logp(pm.Normal.dist(data.clone().get_value().mean(), 1.0), value)
+
+    normal(pm.CustomDist("m", logp=logp) * data, y)
+
+
+@leak("read as numbers")
 def transform_whose_scale_is_a_maximum(x, y):
     data = pm.Data("data", x)
 
@@ -1896,6 +1917,13 @@ def folded_view(x, y):
 def lag_of_more_than_half(X):
     """Other columns, more than half of the records apart: some persons still stand in two."""
     normal(X[:-15, 0] * pm.Normal("rho"), pt.constant(X[15:, 1]))
+
+
+@leak("shared memory")
+def end_of_a_column_and_begin_of_the_next(X):
+    """A flat view of a table by columns: rows 0 to 9 beside 38 to 42 and 0 to 4."""
+    flat = np.asfortranarray(X).ravel(order="K")
+    pm.Normal("y", pm.Normal("m") * flat[N - 5 : N + 5], 1.0, observed=pt.constant(flat[:10]))
 
 
 @leak("shared memory")

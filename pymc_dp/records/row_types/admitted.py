@@ -13,7 +13,7 @@ from pytensor.graph.basic import Apply, Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import Cast, Identity, Pow, Switch
+from pytensor.scalar.basic import Cast, Identity, IntDiv, Mod, Pow, Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -114,20 +114,28 @@ def _is_limited(number: Variable) -> bool:
     return isinstance(scalar, Cast | Identity | DimShuffle) and _is_limited(node.inputs[0])
 
 
-def may_divide_by_zero(node: Apply) -> bool:
+def may_divide_by_zero(node: Apply, whole: bool = False) -> bool:
     """Return whether a node is a power of a float with an exponent that may be a negative whole number.
 
     Compiled code multiplies then, and divides 1 by the product: at zero it stops. `safe_rewriter` makes the
-    exponent a float; such a power within another scalar Op is not admitted.
+    exponent a float, and guards powers and divisions of whole numbers; within another scalar Op, where it
+    does not look, none is admitted.
+
+    Parameters
+    ----------
+    node : Apply
+    whole : bool
+        Whether powers and divisions of whole numbers count too.
     """
     op = node.op.scalar_op if isinstance(node.op, Elemwise) else node.op
-    if not isinstance(op, Pow):
+    if not isinstance(op, Pow | IntDiv | Mod):
         return False
-    exponent = node.inputs[1]
-    if isinstance(exponent, Constant) and np.all(exponent.data >= 0):
+    second, is_power = node.inputs[1], isinstance(op, Pow)
+    if isinstance(second, Constant) and np.all(second.data >= (0 if is_power else 1)):
         return False
-    whole = np.dtype(exponent.type.dtype).kind in "iub"
-    return whole and np.dtype(node.outputs[0].type.dtype).kind in "fc"
+    if np.dtype(node.outputs[0].type.dtype).kind in "iub":
+        return whole
+    return is_power and np.dtype(second.type.dtype).kind in "iub"
 
 
 def admits_number(op: Op) -> bool:
@@ -136,7 +144,7 @@ def admits_number(op: Op) -> bool:
     inner = getattr(op, "fgraph", None)
     if inner is not None:
         return not _OF_SCALARS.isdisjoint(names) and all(
-            admits_number(n.op) and not may_divide_by_zero(n) for n in inner.apply_nodes
+            admits_number(n.op) and not may_divide_by_zero(n, whole=True) for n in inner.apply_nodes
         )
     return not SCALARS.isdisjoint(names)
 
