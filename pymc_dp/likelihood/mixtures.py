@@ -312,3 +312,25 @@ def _inverse_of_one(matrix: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
     lower = np.tril(lapack.dpotri(factor, lower=1, overwrite_c=1)[0])
     lower.flat[:: len(scale) + 1] /= 2
     return (lower + lower.T) * scale[:, None] * scale, volume
+
+
+def no_steeper(slopes: np.ndarray, last: np.ndarray, back: np.ndarray) -> np.ndarray:
+    """Limit draws of an earlier slope: in no direction steeper than a draw of the last one.
+
+    What is drawn of a slope that noise hides is always positive. In a direction in which records have nearly
+    no information, every early round would thus claim the same information, wrongly. Later metrics resolve
+    such directions better.
+
+    Parameters
+    ----------
+    slopes : ndarray, shape (m, p, p)
+    last, back : ndarray, shape (k, p, p)
+        Roots of draws of the last slope, in the metric of `slopes`, and their inverses.
+    """
+    chosen = np.arange(len(slopes)) % len(last)
+    root, back = last[chosen], back[chosen]
+    values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
+    if values.max() <= 1:
+        return slopes
+    half = root @ vectors
+    return (half * np.minimum(values, 1.0)[:, None, :]) @ half.swapaxes(1, 2)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Message, roots, symmetric
+from pymc_dp.likelihood.mixtures import Message, no_steeper, roots, symmetric
 
 # A prior standard deviation is taken to be at least this distance: over about that much the scores of scales
 # and shapes are not linear.
@@ -173,7 +173,7 @@ class Round:
         which may have changed.
         """
         change, back = self.metric @ last.back, last.metric @ self.back
-        return _no_steeper(self.slopes, change @ last.roots, last._back_roots @ back)
+        return no_steeper(self.slopes, change @ last.roots, last._back_roots @ back)
 
     def slopes_up_to(self, last: "Round") -> np.ndarray:
         """Return draws of the score's slope by the parameters, no steeper than the last one's: (m, p, p)."""
@@ -289,8 +289,7 @@ class Round:
         lookups : sequence of ndarray of int, shape (G, q)
             Coordinates of the metric that belong to each group.
         """
-        away = self.back.T @ (mean - self.point)
-        taken = self.taken(np.outer(away, away) + self.back.T @ covariance @ self.back, care)
+        taken = self.taken(self.spread_of(mean, covariance), care)
         columns = np.diag(taken)
         for places in lookups:
             columns[:, places] = 0.0
@@ -317,6 +316,21 @@ class Round:
         squares = self.squares(self.back.T @ spread @ self.back)
         return math.sqrt(float(self.weights @ squares.max(1)))
 
+    def spread_of(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
+        """Return the second moment of parameters around the point, in the metric, for their posterior."""
+        away = self.back.T @ (mean - self.point)
+        return np.outer(away, away) + self.back.T @ covariance @ self.back
+
+    def find_distances(self, spread: np.ndarray, care: Care) -> np.ndarray:
+        """Keep distances to parameters with this second moment around the point, in the metric: `distances`.
+
+        Returned are their squares by draw and coordinate, shape (m, p).
+        """
+        shown = max(self.pulled, self.saturated)
+        each = np.maximum(self.squares(spread), care.pulled * shown**2)
+        self.distances = np.sqrt(self.weights @ each)
+        return each
+
     def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
         """Return the covariance, in the metric, of the score's deviation from a linear function.
 
@@ -324,11 +338,8 @@ class Round:
         each coordinate's deviation grows with the distance that the records which touch it see. Distances
         are kept as `distances`.
         """
-        away = self.back.T @ (mean - self.point)
-        spread = np.outer(away, away) + self.back.T @ covariance @ self.back
-        shown = max(self.pulled, self.saturated)
-        each = np.maximum(self.squares(spread), care.pulled * shown**2)
-        self.distances = np.sqrt(self.weights @ each)
+        spread = self.spread_of(mean, covariance)
+        each = self.find_distances(spread, care)
         factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
         scaled = (np.sqrt(self.weights)[:, None] * factor)[:, None, :] * (roots(spread).T @ self.slopes)
         scaled = scaled.reshape(-1, len(spread))
@@ -340,20 +351,19 @@ class Round:
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 
 
-def pulls_of(score: np.ndarray, noise: np.ndarray, most: np.ndarray) -> np.ndarray:
+def pulls_of(parts: np.ndarray, noises: np.ndarray) -> np.ndarray:
     """Return which part of the largest possible sum each coordinate's score is, beyond its noise: shape (p,).
 
     The records of a group that is far away are all clipped: steps are too short for it alone.
 
     Parameters
     ----------
-    score : ndarray, shape (p,)
-    noise : ndarray, shape (p,)
-        Standard deviations.
-    most : ndarray, shape (p,)
-        Largest sum that the records which touch a coordinate can reach.
+    parts : ndarray, shape (p,)
+        Scores over the largest sum that the records which touch a coordinate can reach.
+    noises : ndarray, shape (p,)
+        Standard deviations of their noise.
     """
-    return np.maximum(np.abs(score) - _BEYOND * noise, 0.0) / most
+    return np.maximum(np.abs(parts) - _BEYOND * noises, 0.0)
 
 
 def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
@@ -363,13 +373,11 @@ def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
     in the same direction. Records of a group that is far away pull on other coordinates too, and the last
     round alone may not show how far.
     """
-    last = rounds[-1]
     parts = np.array([one.score / one.most for one in rounds])
     noises = np.array([one.noise * np.sqrt(np.diag(one.spread)) / one.most for one in rounds])
     weights = noises**-2 / (noises**-2).sum(0)
     whole, error = (weights * parts).sum(0), (noises**-2).sum(0) ** -0.5
-    own = pulls_of(parts[-1], noises[-1], np.ones(len(last.most)))
-    together = pulls_of(whole, error, np.ones(len(last.most)))
+    own, together = pulls_of(parts[-1], noises[-1]), pulls_of(whole, error)
     clear = (np.abs(parts[-1]) > np.maximum(_CLEARLY * noises[-1], AT_REST)) & (whole * parts[-1] > 0)
     return np.where(clear, np.maximum(own, together), own)
 
@@ -418,25 +426,3 @@ class Found(NamedTuple):
             np.sum(least, axis=0),
             np.sum(one_sided, axis=0),
         )
-
-
-def _no_steeper(slopes: np.ndarray, last: np.ndarray, back: np.ndarray) -> np.ndarray:
-    """Limit draws of an earlier slope: in no direction steeper than a draw of the last one.
-
-    What is drawn of a slope that noise hides is always positive. In a direction in which records have nearly
-    no information, every early round would thus claim the same information, wrongly. Later metrics resolve
-    such directions better.
-
-    Parameters
-    ----------
-    slopes : ndarray, shape (m, p, p)
-    last, back : ndarray, shape (k, p, p)
-        Roots of draws of the last slope, in the metric of `slopes`, and their inverses.
-    """
-    chosen = np.arange(len(slopes)) % len(last)
-    root, back = last[chosen], back[chosen]
-    values, vectors = np.linalg.eigh(symmetric(back @ slopes @ back.swapaxes(1, 2)))
-    if values.max() <= 1:
-        return slopes
-    half = root @ vectors
-    return (half * np.minimum(values, 1.0)[:, None, :]) @ half.swapaxes(1, 2)

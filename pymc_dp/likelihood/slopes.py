@@ -163,6 +163,7 @@ class Slopes:
         self.released.append(here)
         if first:
             self._beside = self._correlated(here)
+        most = bound * self.touched
         noises = seen.seen.score_noise * np.sqrt(np.diag(self._places.overall.spread))
         before = self._before(metric, drift, since)
         before = before._replace(variance=(1 + self._few**2) * before.variance)
@@ -173,7 +174,7 @@ class Slopes:
             self._places.alike,
             self._places.overall,
             1.0 if first else DRIFT + min(moved, 1.0),
-            pulls_of(seen.seen.score, noises, bound * self.touched) <= AT_REST,
+            pulls_of(seen.seen.score / most, noises / most) <= AT_REST,
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together

@@ -53,7 +53,7 @@ def believed_of_groups(rounds: Sequence[Round], mean: np.ndarray, covariance: np
     last = rounds[-1]
     for one in rounds:
         middle = at_mean_slope(one)
-        middle.misfit(mean, covariance, OF_GROUPS)
+        middle.find_distances(middle.spread_of(mean, covariance), OF_GROUPS)
         one.distances = middle.distances
         slope = np.einsum("k,kij->ij", one.weights, one.slopes_up_to(last))
         within = slope.T @ inverse(one.noises)

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from scipy.special import log_ndtr, ndtri_exp
 
-from pymc_dp.likelihood import information, mixtures, rounds, truncated
+from pymc_dp.likelihood import information, mixtures, truncated
 
 
 def drawn(seen, noise, largest=1e9, *, by=information.draws):
@@ -94,7 +94,7 @@ def test_slopes_on_the_way_are_no_steeper_than_the_last_where_rounding_leaves_no
     change = np.array([[3.0, 0.0], [1.0, 2.0]])
     given = np.stack([np.diag([2.0, 5.0]), 1e-3 * np.eye(2)])
     root = change @ mixtures.roots(last)
-    found = rounds._no_steeper(given, root, np.linalg.inv(root))
+    found = mixtures.no_steeper(given, root, np.linalg.inv(root))
     like = change @ last[0] @ change.T
     away = np.array([-5.0, 9.0])
     away -= like[0] * (away @ like[0]) / (like[0] @ like[0])  # where the last says nothing
@@ -102,7 +102,7 @@ def test_slopes_on_the_way_are_no_steeper_than_the_last_where_rounding_leaves_no
     assert np.linalg.eigvalsh(found).min() > -1e-9
     assert (np.einsum("i,kij,j->k", away, found, away) < 1e-6 * (away @ away)).all()
     root = mixtures.roots(10 * np.eye(2)[None])
-    alike = rounds._no_steeper(given, root, np.linalg.inv(root))
+    alike = mixtures.no_steeper(given, root, np.linalg.inv(root))
     np.testing.assert_array_equal(alike, given)  # a control: what is less steep is left as it is
 
 

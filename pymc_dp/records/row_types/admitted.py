@@ -131,7 +131,8 @@ def may_divide_by_zero(node: Apply, whole: bool = False) -> bool:
     if not isinstance(op, Pow | IntDiv | Mod):
         return False
     second, is_power = node.inputs[1], isinstance(op, Pow)
-    if isinstance(second, Constant) and np.all(second.data >= (0 if is_power else 1)):
+    written = isinstance(second, Constant) and np.size(second.data) == 1  # a number, not an array
+    if written and np.all(second.data >= (0 if is_power else 1)):
         return False
     if np.dtype(node.outputs[0].type.dtype).kind in "iub":
         return whole
