@@ -12,6 +12,9 @@ import numpy as np
 # A derivative by one predictor, relative to its mean size among the twins, is shortened to this ratio, or
 # to the largest such ratio of the other predictors if that is larger.
 _ALONE = 10.0
+# Where the bound leaves usual scores as they are, that is done for records that are beyond the bound, and
+# have a ratio beyond this by a second predictor too: the model itself draws hardly any.
+_FAR = 7.0
 # Longest step of a pass, over the length of the step that weighted means alone would take.
 _LONGEST = 3.0
 #: Compiler of functions in which a division by zero gives infinity or NaN, and no error: an error would
@@ -175,8 +178,9 @@ def hold_together(points, weights, own, gram, clip):
     derivative by a level with the distance. A bound of the whole score would then leave nothing of the
     level. The size of a derivative is relative to its mean absolute value over the points without the
     largest one; this mean is the same whichever point is the record's. With a bound that is no less than the
-    usual length of a score nothing is shortened: it leaves something of the level, and large derivatives are
-    most of what is known of the degrees of freedom of a t distribution.
+    usual length of a score only records are shortened that are beyond the bound, and far from their twins by
+    two predictors: the bound leaves something of the level of others, and large derivatives by one predictor
+    are most of what is known of the degrees of freedom of a t distribution.
     """
     k, number = points.shape
     alone = False  # whether a derivative may be that large; if not, the slow part below is left out
@@ -186,8 +190,9 @@ def hold_together(points, weights, own, gram, clip):
             total += weights[j] * abs(points[a, j])
             largest, heaviest = max(largest, abs(points[a, j])), max(heaviest, weights[j])
         alone |= largest * (1 / _ALONE + heaviest) > total
-    if not alone or clip * clip >= _mean_square(points, weights, gram):
+    if not alone:
         return
+    tight = clip * clip < _mean_square(points, weights, gram)
     sizes, times = np.zeros(k), np.zeros(k)
     for a in range(k):
         whole, total, largest, its = 0.0, 0.0, 0.0, 0.0
@@ -208,7 +213,8 @@ def hold_together(points, weights, own, gram, clip):
             elif a > 0 and (second < 0 or times[a] > times[second]):
                 second = a
         most = max(_ALONE, times[second])
-        if times[first] > most:
+        far = times[second] > _FAR and length_of(own if j == number else points[:, j], gram) > clip
+        if times[first] > most and (tight or far):
             if j == number:
                 own[first] *= most / times[first]
             else:

@@ -13,7 +13,8 @@ from pymc_dp.likelihood.groups import FEWEST, Spreads
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
-from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round, pulls_of_all
+from pymc_dp.likelihood.reach import Brackets, pulls_of_all
+from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round
 from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,
@@ -99,13 +100,23 @@ class Learnt:
             self._look((*first, *(WALK,) * _PASSES), _SETTLED)
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
 
+    @property
+    def brackets(self) -> Brackets:
+        """Limits of the coordinates of groups that the rounds so far have shown."""
+        return Brackets(self.rounds, self._lookups, self._places)
+
+    @property
+    def is_far(self) -> tuple[bool, bool]:
+        """Whether the last round shows that the parameters are far away, and that those of a group are."""
+        return self.rounds[-1].is_far, self.brackets.still_pull
+
     def _look(self, cares: Iterable[Care], settled: float) -> None:
         """Compute the likelihood of all rounds and the posterior, with each care until beliefs settle."""
         says = self.rounds[-1:] if self.wide else self.rounds
         for care, times in groupby(cares):
             for one in says:
                 one.doubt = 1.0
-            beliefs = Relaxed(self.mean, self.covariance)
+            beliefs = Relaxed(self.brackets.within(self.mean), self.covariance)
             for _ in times:
                 self._mixture: Mixture = believed(says, beliefs.mean, beliefs.covariance, self.prior, care)
                 if care is OF_GROUPS:
@@ -129,10 +140,8 @@ class Learnt:
         if self._near_zero.spreads:
             self._restate()
         last = self.rounds[-1]
-        far = last.is_beyond(_ARRIVED, pulls_of_all(self.rounds))
-        groups = [rows.ravel() for rows in self._places if len(rows) >= FEWEST]
-        whole = np.delete(far, np.concatenate(groups)) if groups else far
-        arrived = not (whole.any() or far.all()) and last.pulling < AT_REST
+        far = self._far
+        arrived = not (far[self._of_all].any() or far.all()) and last.pulling < AT_REST
         if not (self.wide or arrived):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
         variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
@@ -152,6 +161,28 @@ class Learnt:
             mean = left @ (self._whole.precision @ self._whole.mean + found.vector)
             found = found.widened(last.taken_for_other(mean, left, OF_GROUPS, self._places))
         return widen_one_sided(self.rounds, found, self._whole)
+
+    @property
+    def _of_all(self) -> np.ndarray:
+        """Coordinates of the metric, shape (p,), but for those of groups: single groups may be unknown."""
+        result = np.ones(len(self.mean), dtype=bool)
+        for places in self._places:
+            result[places] = len(places) < FEWEST
+        return result
+
+    @property
+    def _far(self) -> np.ndarray:
+        """Coordinates of the metric, shape (p,), at which the search did not arrive.
+
+        Groups that are far away make the mean distance over all records large, but not those of other groups.
+        """
+        last = self.rounds[-1]
+        spread = last.spread_of(self.mean, self.covariance)
+        alone = np.sqrt(last.weights @ last.own_squares(spread)) >= _ARRIVED
+        alone |= self.brackets.open_ended
+        kept = ~alone | self._of_all
+        last.find_distances(spread * np.outer(kept, kept), self._spreads.care)
+        return alone | last.is_beyond(_ARRIVED, pulls_of_all(self.rounds))
 
     def _straight(self) -> Mixture:
         """Return the likelihood of all rounds with slopes at their means, for differences between groups."""

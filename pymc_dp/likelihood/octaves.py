@@ -32,6 +32,8 @@ _BESIDE = 2
 # Octaves beside the window count if they are beyond this many standard deviations of the noise: three octaves
 # up, a count that is there by chance would enter the sum of squares 64-fold.
 _COUNTS = 4.0
+# Least count of a coordinate that does not stand out, over the mean of all such coordinates.
+_LEAST_COUNT = 0.25
 # A unit's twins are taken to be alike if the variance of their scores is at most this fraction of the mean of
 # the squared scores.
 _TWINS_ALIKE = 1e-20
@@ -44,17 +46,23 @@ class Counted(NamedTuple):
     ----------
     information, touched : ndarray, shape (p,)
         Information of all records about the coordinate, and the number of units that touch it. Both are zero
-        where no count stands out of the noise.
+        where no count stands out of the noise. In a block of coordinates that stands out as a whole, a count
+        is at least the standard deviation of its noise: where little is known, a distance in units of what is
+        counted would be mostly noise.
     error : ndarray, shape (p,)
         Standard deviation of the information, due to the noise of counts.
     noise : float
         Standard deviation of a count's noise.
+    number : ndarray, shape (p,)
+        The number of units as it is on average: a count that does not stand out by itself is drawn towards
+        the mean of its block.
     """
 
     information: np.ndarray
     touched: np.ndarray
     error: np.ndarray
     noise: float
+    number: np.ndarray
 
     def over(self, information: np.ndarray, known: np.ndarray) -> tuple[float, float]:
         """Return the ratio of this information to another one, (p, p), and its relative error.
@@ -114,21 +122,30 @@ class Scales(NamedTuple):
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
-        errors = np.array([one.error for one in found])
+        errors, number = np.array([one.error for one in found]), touched.copy()
         # The last block has all that are hidden still: coefficients of many similar covariates, for example.
         for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
-            if not len(block):
+            hidden = block[touched[block] == 0]
+            if not len(hidden):
                 continue
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
             if together.units <= 0:
                 continue
-            hidden = block[touched[block] == 0]
             cells = self.counts[:, together.first : together.last]
-            least = self.noise * math.sqrt(max(cells.shape[1], 1))
-            touched[hidden] = np.maximum(cells[hidden].sum(1), least)
+            own, least = cells[hidden].sum(1), self.noise * math.sqrt(max(cells.shape[1], 1))
+            touched[hidden], number[hidden] = np.maximum(own, least), _shrunk(own, least)
             each = touched[hidden] / together.units
             information[hidden], errors[hidden] = each * together.information, each * together.error
-        return Counted(information, touched, errors, self.noise)
+        return Counted(information, touched, errors, self.noise, number)
+
+
+def _shrunk(counts: np.ndarray, noise: float) -> np.ndarray:
+    """Return counts, shape (G,), nearer to their mean the more of their variance is that of their noise."""
+    if noise == 0:
+        return np.maximum(counts, 0.0)
+    mean = max(float(counts.mean()), noise / math.sqrt(len(counts)))
+    spread = max(float(counts.var()) - noise**2, 0.0)
+    return np.maximum(mean + spread / (spread + noise**2) * (counts - mean), _LEAST_COUNT * mean)
 
 
 class _Seen(NamedTuple):

@@ -25,10 +25,8 @@ _SIDEWAYS = 0.3
 # the slope at the point is not that between the point and the parameters: these are taken to be at least at
 # the distance (q / _PULLED)**2.
 _PULLED = 0.2
-# A coordinate's own score counts as a pull beyond this many standard deviations of its noise.
-_BEYOND = 2.0
-# A coordinate clearly pulls beyond this many of them, and beyond `AT_REST`.
-_CLEARLY = 3.0
+#: A coordinate clearly pulls beyond this many standard deviations of its score's noise, and beyond `AT_REST`.
+CLEARLY = 3.0
 # Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
 _ALL_PULL = 0.95
 # Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
@@ -122,6 +120,8 @@ class Round:
         Coordinates of the metric for which no count shows how many records they touch.
     most : ndarray, shape (p,)
         Largest sum of scores that the records which touch a coordinate of the metric can reach.
+    groups : sequence of ndarray of int, shape (G, q)
+        Coordinates of the metric that belong to each group, of each look-up.
     distances : ndarray, shape (p,)
         Distance to the parameters that the records see which touch a coordinate of the metric, as `misfit`
         found it.
@@ -144,6 +144,7 @@ class Round:
     telling: float
     hidden: np.ndarray
     most: np.ndarray
+    groups: Sequence[np.ndarray] = ()
 
     doubt: float = 1.0
 
@@ -201,8 +202,16 @@ class Round:
         the coordinate's prior.
         """
         whole = np.maximum(np.einsum("kij,ji->k", self.slopes, spread) / self.touched.max(), 0.0)
+        return np.maximum(whole[:, None], self.own_squares(spread))
+
+    def own_squares(self, spread: np.ndarray) -> np.ndarray:
+        """Return each coordinate's own squared distances, arguments and result as those of `squares`.
+
+        Each is the larger of two: the mean over records that touch the coordinate, and the distance by its
+        prior.
+        """
         own = np.einsum("kii,ii->ki", self.slopes, spread) / self.touched
-        return np.maximum(np.maximum(whole[:, None], own), _PRIOR**2 * np.diag(spread) / self.prior)
+        return np.maximum(own, _PRIOR**2 * np.diag(spread) / self.prior)
 
     @property
     def _pull(self) -> float:
@@ -225,6 +234,16 @@ class Round:
     def pulled(self) -> float:
         """Distance that the norm of the score implies."""
         return (self.pulling / _PULLED) ** 2
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Each coordinate's score, over the largest sum that its records can reach: shape (p,)."""
+        return self.score / self.most
+
+    @property
+    def noises_of_parts(self) -> np.ndarray:
+        """Standard deviations of the noise of `parts`, shape (p,)."""
+        return self.noise * np.sqrt(np.diag(self.spread)) / self.most
 
     def is_beyond(self, distance: float, pulls: np.ndarray) -> np.ndarray:
         """Return which coordinates are at a larger distance, by that or by pulls of their own: shape (p,)."""
@@ -312,8 +331,17 @@ class Round:
         return 1 / (1 + (np.maximum(self.distances, usual) / half) ** _SHARP)
 
     def length(self, spread: np.ndarray) -> float:
-        """Return the distance to parameters with this second moment (p, p) around the point."""
+        """Return the distance to parameters with this second moment (p, p) around the point.
+
+        It is the largest of all coordinates. Groups whose scores do not stand out of their noise count by the
+        mean of their squares over records: some of many seem to be far away.
+        """
         squares = self.squares(self.back.T @ spread @ self.back)
+        is_noise = np.abs(self.parts) <= CLEARLY * self.noises_of_parts
+        for places in self.groups:
+            weights = self.touched[places] / self.touched[places].sum(0)
+            mean = (weights * squares[:, places]).sum(1, keepdims=True)
+            squares[:, places] = np.where(is_noise[places], mean, squares[:, places])
         return math.sqrt(float(self.weights @ squares.max(1)))
 
     def spread_of(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
@@ -349,37 +377,6 @@ class Round:
         taken = self.taken(spread, care) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
-
-
-def pulls_of(parts: np.ndarray, noises: np.ndarray) -> np.ndarray:
-    """Return which part of the largest possible sum each coordinate's score is, beyond its noise: shape (p,).
-
-    The records of a group that is far away are all clipped: steps are too short for it alone.
-
-    Parameters
-    ----------
-    parts : ndarray, shape (p,)
-        Scores over the largest sum that the records which touch a coordinate can reach.
-    noises : ndarray, shape (p,)
-        Standard deviations of their noise.
-    """
-    return np.maximum(np.abs(parts) - _BEYOND * noises, 0.0)
-
-
-def pulls_of_all(rounds: Sequence[Round]) -> np.ndarray:
-    """Return which part of its largest possible sum each coordinate's score is, at the end: shape (p,).
-
-    That of the last round; or of all rounds together, with less noise, if the last one clearly shows a pull
-    in the same direction. Records of a group that is far away pull on other coordinates too, and the last
-    round alone may not show how far.
-    """
-    parts = np.array([one.score / one.most for one in rounds])
-    noises = np.array([one.noise * np.sqrt(np.diag(one.spread)) / one.most for one in rounds])
-    weights = noises**-2 / (noises**-2).sum(0)
-    whole, error = (weights * parts).sum(0), (noises**-2).sum(0) ** -0.5
-    own, together = pulls_of(parts[-1], noises[-1]), pulls_of(whole, error)
-    clear = (np.abs(parts[-1]) > np.maximum(_CLEARLY * noises[-1], AT_REST)) & (whole * parts[-1] > 0)
-    return np.where(clear, np.maximum(own, together), own)
 
 
 class Found(NamedTuple):

@@ -123,7 +123,7 @@ class Search:
                 self._scale()
             after = shares.of_next_round(share, self._step, self._longest)
             share = self._measure.left if self._way < _NEAR else after  # near: the next round is the last
-            share = shares.of_far_round(share, self._measure.left, self.rounds[-1].is_far)
+            share = shares.of_far_round(share, self._measure.left, *self._learnt.is_far)
             self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.wide = math.isinf(self._mu)
@@ -165,7 +165,7 @@ class Search:
         if told.any():
             most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
             found = np.where(told, found, most * np.median(found[told] / touched[told]))
-        return Counted(found, touched, seen.error * self._unit**2, scales.noise)
+        return seen._replace(information=found, error=seen.error * self._unit**2)
 
     def _scale(self) -> None:
         """Count the sizes of scores at the point, and start beliefs about slope and metric from them."""
@@ -258,7 +258,8 @@ class Search:
                 weights=np.full(len(draws), 1 / len(draws)),
                 records=self._n,
                 hidden=self._slopes.hidden,
-                most=bounds.score * self._touched,
+                most=bounds.score * self._slopes.number,
+                groups=self._places.lookups,
                 telling=math.inf if self._learnt.wide else full_pulls(seen, left, bounds, self._n, size),
             ),
             last,
@@ -283,14 +284,12 @@ class Search:
         one, way = self.rounds[-1], self._learnt.mean - self._point
         step = self._near_zero.step(shortened(way, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
-        step = min(1.0, self._longest / max(length, 1e-300)) * step
+        self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
-        far = self._reach.step(one.pulling, step, direction)
-        self._moved = min(length, self._longest)
-        if far is not None:
-            step = far
-            self._moved = length = max(one.length(np.outer(far, far)), 1.0)
-        self._point = np.clip(self._point + step, *self._bounds)
+        longer = self._reach.step(one.pulling, step, direction)
+        if longer is not step:
+            self._moved = length = max(one.length(np.outer(longer, longer)), 1.0)
+        self._point = np.clip(self._point + self._learnt.brackets.step(longer), *self._bounds)
         self._sizes.since += self._moved
         return length
 

@@ -48,6 +48,8 @@ _MOST_OF_REST = 0.5
 _MOST_WHILE_FAR = 0.12
 # That limit holds only while more than this share of the budget remains.
 _LEAST_LAST = 0.06
+# The same while a single group is far away.
+_LEAST_BESIDE_GROUPS = 0.5
 # Portions of the budget are in proportion to the number of coordinates that a unit touches in each, plus this
 # number. In proportion to the coordinates alone, each coordinate would have the same noise; the addition is
 # for the early rounds that a search of few coordinates needs as well.
@@ -106,12 +108,14 @@ def of_next_round(share: float, step: float, longest: float) -> float:
     return share * (_GROWTH_AFTER_SHORT if step < min(_SHORT, longest) else _GROWTH_AFTER_LONG)
 
 
-def of_far_round(share: float, left: float, is_far: bool) -> float:
-    """Return the share, limited where the search is still far from the parameters.
+def of_far_round(share: float, left: float, is_far: bool, group_is_far: bool) -> float:
+    """Return the share, limited where the search, or that for a group, is still far from the parameters.
 
-    The limit makes sure that another round can follow; it holds while enough of the budget remains.
+    The limit makes sure that another round can follow; it holds while enough of the budget remains. The last
+    round shows slopes best: single groups do not take it most of the budget.
     """
-    return min(share, _MOST_WHILE_FAR * left) if is_far and left > _LEAST_LAST else share
+    least = _LEAST_LAST if is_far else _LEAST_BESIDE_GROUPS if group_is_far else 1.0
+    return min(share, _MOST_WHILE_FAR * left) if left > least else share
 
 
 def is_last(share: float, left: float) -> bool:

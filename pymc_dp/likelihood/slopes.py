@@ -12,7 +12,8 @@ from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
-from pymc_dp.likelihood.rounds import AT_REST, pulls_of
+from pymc_dp.likelihood.reach import pulls_of
+from pymc_dp.likelihood.rounds import AT_REST
 
 # Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over
 # the number of records that touch the coordinate.
@@ -73,8 +74,9 @@ class Slopes:
     ----------
     counted : ndarray, shape (p, p)
         Information of the records, as far as counts and the graph show it.
-    touched : ndarray, shape (p,)
-        Number of units that touch each coordinate of the metric.
+    touched, number : ndarray, shape (p,)
+        Number of units that touch each coordinate of the metric: at least the noise of counts, and as it is
+        on average (`Counted`).
     expected : ndarray, shape (p, p)
         Expected slope, in the metric of the last round.
     released : list of Slope
@@ -84,8 +86,11 @@ class Slopes:
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
         touched = counted.touched
         self._places, self._n, self._most, self._told = places, n, most, touched > 0
-        number = np.where(self._told, np.clip(touched, 1.0, n), places.hidden(n))
-        self.touched, self._number = number[places.order], number
+        number, own = (
+            np.where(self._told, np.clip(each, 1.0, n), places.hidden(n))
+            for each in (touched, counted.number)
+        )
+        self.touched, self._number, self.number = number[places.order], number, own[places.order]
         self._alone = ~self._told & (places.hidden(n) >= n)  # of a look-up, other groups show it
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
@@ -163,7 +168,7 @@ class Slopes:
         self.released.append(here)
         if first:
             self._beside = self._correlated(here)
-        most = bound * self.touched
+        most = bound * self.number
         noises = seen.seen.score_noise * np.sqrt(np.diag(self._places.overall.spread))
         before = self._before(metric, drift, since)
         before = before._replace(variance=(1 + self._few**2) * before.variance)

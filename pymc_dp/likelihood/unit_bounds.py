@@ -8,7 +8,7 @@ import math
 
 from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
-# Numba's cache sees no change of what is compiled in: ca8e021e7596f989 (centre.py).
+# Numba's cache sees no change of what is compiled in: 4d680aa3a4deb1fe (centre.py).
 # A record may use up to this many times the part of the unit's bound that it would have if all of the unit's
 # records had as much information as it does, and if their sums grew as those of independent records do.
 # Without a limit, the first records would leave little of the bound to the others.

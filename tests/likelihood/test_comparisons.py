@@ -493,16 +493,17 @@ def test_the_slope_is_the_derivative_of_the_mean_score(family, clip):
 # what is compiled
 
 
-def test_a_record_that_is_far_away_pulls_its_level():
+@pytest.mark.parametrize("clip", [0.5, 1.5, 4.0])
+def test_a_record_that_is_far_away_pulls_its_level(clip):
     """Of a normal outcome the derivative by the scale is nearly all of it: a level had 9% of the bound."""
     random = np.random.default_rng(8)
     r = np.append(15.0, random.normal(size=64))
     group = np.stack([r, r**2 - 1], axis=1)[:, None]
     rows = np.diag([1.0, math.sqrt(0.5)])[:, None]
-    scores, _ = alone(group[0], group, None, rows, Bounds(1.5, 100.0))
+    scores, _ = alone(group[0], group, None, rows, Bounds(clip, 100.0))
     assert scores[0, 0] > 0.7 * SCORE_GRID
     held = group[:, 0].T.copy()
-    hold_together(held, np.full(65, 1 / 65), group[0, 0].copy(), np.diag([1.0, 0.5]), 0.5)
+    hold_together(held, np.full(65, 1 / 65), group[0, 0].copy(), np.diag([1.0, 0.5]), clip)
     np.testing.assert_array_equal(held[:, 1:], group[1:, 0].T)  # no twin is touched
     assert held[0, 0] == 15 and held[1, 0] < 0.1 * group[0, 0, 1]
 
@@ -518,20 +519,24 @@ def test_derivatives_stay_where_the_bound_leaves_usual_scores():
         assert own[0] == pytest.approx(first)
 
 
+@pytest.mark.parametrize("clip", [0.01, 60.0])
 @pytest.mark.parametrize("k", [2, 3])
-def test_what_is_held_together_does_not_depend_on_which_is_the_record(k):
-    """So that scores of a group still add up to zero; and a derivative that is rarely there stays."""
+def test_what_is_held_together_does_not_depend_on_which_is_the_record(k, clip):
+    """So that scores of a group still add up to zero; and a derivative that is rarely there stays.
+
+    Under the wider bound only a point is shortened that is beyond it, and far by two derivatives.
+    """
     random = np.random.default_rng(9)
     points = random.standard_cauchy(size=(k, 12))
-    points[:, 3], points[0, 7], gram = 0.0, 300.0, np.eye(k) + 0.3
+    points[:, 3], points[0, 7], points[1, 7], gram = 0.0, 300.0, 40.0, np.eye(k) + 0.3
     weights = np.where(np.arange(12) == 5, 0.0, 1 / 11)
     for j in range(12):
         moved, own = points.copy(), points[:, j].copy()
-        hold_together(moved, weights, own, gram, 0.01)
+        hold_together(moved, weights, own, gram, clip)
         np.testing.assert_array_equal(own, moved[:, j])
         order = random.permutation(12)
         again = points[:, order].copy()
-        hold_together(again, weights[order], points[:, j].copy(), gram, 0.01)
+        hold_together(again, weights[order], points[:, j].copy(), gram, clip)
         np.testing.assert_allclose(again, moved[:, order], rtol=1e-12)
     assert not np.array_equal(moved, points) and np.all(np.abs(moved) <= np.abs(points))
     rare = np.where(np.arange(12) == 7, 1.0, -0.01) * np.ones((k, 1))

@@ -332,7 +332,7 @@ def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
     n, touched = 1_000.0, np.r_[1_000.0, np.full(4, 250.0), np.full(3, 333.0), 1_000.0]
     sums = sums_of() if lookups else [[(1, np.array([k]))] for k in range(9)]
     places = Places(lookups, 9, sums)
-    counted = Counted(0.25 * touched, touched, 0.0 * touched, 10.0)
+    counted = Counted(0.25 * touched, touched, 0.0 * touched, 10.0, touched)
     slopes = Slopes(places, n, 4, counted)
     wrong, unsure = 30 * np.diag(0.25 * touched), np.full((9, 9), 1e6)
     slopes._slope = Slope(np.eye(9), wrong, unsure)

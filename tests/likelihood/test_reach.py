@@ -5,26 +5,102 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, longest_step
+from pymc_dp.likelihood.reach import LONGEST_STEP, Brackets, Reach, longest_step
+from tests.likelihood.test_rounds import taken_at
+
+GROUPS = np.arange(8)[:, None]
 
 
 def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
     reach, far, one, short = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0])
-    assert reach.step(far, short, one) is None
+    assert reach.step(far, short, one) is short
     found = [reach.step(far, short, sign * one)[0] for sign in (1, 1, -1, -1, 1)]
     assert found == [0.5, 1.0, -0.5, -0.5, 0.25]
-    assert reach.step(far, one, one) is None, "what is believed is farther"
+    assert reach.step(far, one, one) is one, "what is believed is farther"
 
 
 def test_nearby_steps_go_by_what_is_believed():
     reach, one = Reach(), np.full(1, 0.2)
-    assert all(reach.step(0.45, one, one) is None for _ in range(4))
-    assert reach.step(0.6, one, one) is None
-    assert reach.step(0.3, one, one) is None, "one round alone says little: a ridge may start like this"
-    assert reach.step(0.6, one, one) is None
-    assert reach.step(0.6, one, one) is not None
-    assert reach.step(0.3, one, one) is not None, "it stays until few records pull"
-    assert reach.step(0.1, one, one) is None
+    assert all(reach.step(0.45, one, one) is one for _ in range(4))
+    assert reach.step(0.6, one, one) is one
+    assert reach.step(0.3, one, one) is one, "one round alone says little: a ridge may start like this"
+    assert reach.step(0.6, one, one) is one
+    assert reach.step(0.6, one, one) is not one
+    assert reach.step(0.3, one, one) is not one, "it stays until few records pull"
+    assert reach.step(0.1, one, one) is one
+
+
+def at(point, truth, noise=0.01, sign=1.0):
+    """A round at which groups pull with at most half of what their records have; and a scale with nothing."""
+    one = taken_at(np.diag(np.full(9, 100.0))[None], np.full(9, 100.0), metric=sign * np.eye(9))
+    one.point, one.noise = point, noise * one.most[0]
+    one.score = sign * np.clip(0.5 * (truth - point), -0.5, 0.5) * one.most
+    return one
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("far", [-20.0, 20.0])
+def test_a_group_far_from_all_others_is_found(far, sign):
+    """Steps of .7 standard errors, as a posterior had them: 30 rounds would not do."""
+    truth, point, rounds = np.append(far, np.zeros(8)), np.zeros(9), []
+    truth[8] = 5.0  # of no group: left as it is
+    for _ in range(15):
+        rounds.append(at(point, truth, sign=sign))
+        found = Brackets(rounds, [GROUPS], [GROUPS])
+        step = found.step(0.7 * np.clip(truth - point, -1, 1))
+        assert step[8] == 0.7 * np.clip(truth - point, -1, 1)[8]
+        point = point + step
+        assert np.flatnonzero(found.open_ended).tolist() in ([], [0])
+        assert found.still_pull is (len(rounds) < 6)
+    assert abs(point[0] - far) < 0.1
+    np.testing.assert_array_equal(point[1:8], 0.0)
+    assert found.within(np.zeros(9))[0] == pytest.approx(rounds[-1].point[0])  # what was believed before
+
+
+def test_what_all_groups_have_in_common_is_no_pull_of_one():
+    """All are far: steps are the usual ones, and none is unknown."""
+    truth = np.append(np.linspace(19.9, 20.1, 8), 0.0)
+    rounds = [at(np.zeros(9), truth), at(np.ones(9), truth)]
+    found = Brackets(rounds, [GROUPS], [GROUPS])
+    assert not found.open_ended.any() and not found.still_pull
+    np.testing.assert_array_equal(found.step(np.ones(9)), np.ones(9))
+    wrong = at(np.zeros(9), truth)  # of two groups the number of records is wrong: they seem to pull less
+    wrong.most = wrong.most * np.append([5.0, 5.0], np.ones(7))
+    assert not Brackets([wrong], [GROUPS], [GROUPS]).still_pull
+    np.testing.assert_array_equal(Brackets([wrong], [GROUPS], [GROUPS]).step(np.ones(9)), np.ones(9))
+    few = np.arange(3)[:, None]  # a look-up of three levels is not one of groups
+    assert not Brackets([at(np.zeros(9), np.append(20.0, np.zeros(8)))], [few], [few]).open_ended.any()
+
+
+@pytest.mark.parametrize(
+    ("part", "noise", "unknown"), [(0.2, 0.15, False), (0.28, 0.1, True), (0.1, 0.1, False)]
+)
+def test_a_group_that_pulled_once_is_known_if_the_last_score_is_small(part, noise, unknown):
+    """It would be .3 at least if the group were far away, within the noise; and it has to stand out."""
+    truth = np.append(20.0, np.zeros(8))
+    last = at(np.append(19.0, np.zeros(8)), truth, noise)
+    last.score[0] = part * last.most[0]
+    found = Brackets([at(np.zeros(9), truth), last], [GROUPS], [GROUPS])
+    assert found.open_ended.tolist() == [unknown, *[False] * 8] and not found.still_pull
+    back = np.append(-19.5, np.full(8, 0.1))  # a step to where the group is not: it stays, and others go
+    np.testing.assert_allclose(found.step(back), np.append(0.1, np.full(8, 0.1)))
+
+
+def test_groups_with_several_coordinates_go_by_the_posterior():
+    """A score is one of both: of a level at the mean covariate, and not of the level."""
+    both = np.arange(8).reshape(4, 2)
+    found = Brackets([at(np.zeros(9), np.append(20.0, np.zeros(8)))], [both], [both])
+    assert not found.still_pull and not found.open_ended.any()
+
+
+@pytest.mark.parametrize(("noise", "is_open"), [(0.01, True), (0.15, True), (0.4, False)])
+def test_noise_is_no_pull(noise, is_open):
+    """A score of half of what a group's records have, and one that is beyond that."""
+    truth = np.append(20.0, np.zeros(8))
+    assert Brackets([at(np.zeros(9), truth, noise)], [GROUPS], [GROUPS]).still_pull is is_open
+    beyond = at(np.zeros(9), truth, noise)
+    beyond.score *= 4
+    assert Brackets([beyond], [GROUPS], [GROUPS]).still_pull is is_open
 
 
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
@@ -46,7 +122,7 @@ def test_counts_in_the_hundreds_are_found(mean, monkeypatch):
     sd = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(found - [np.log(mean), 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.01)
-    monkeypatch.setattr(Reach, "step", lambda *_: None)  # control
+    monkeypatch.setattr(Reach, "step", lambda _, pulling, usual, direction: usual)  # control
     assert not release().information.any()
 
 

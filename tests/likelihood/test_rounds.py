@@ -9,7 +9,8 @@ from pymc_dp.likelihood import learnt
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
-from pymc_dp.likelihood.rounds import RESULT, WALK, Round, pulls_of_all
+from pymc_dp.likelihood.reach import pulls_of_all
+from pymc_dp.likelihood.rounds import RESULT, WALK, Round
 
 
 def taken_at(slopes, touched, metric=None):
@@ -143,6 +144,30 @@ def test_a_result_says_nothing_of_a_group_that_is_far_and_of_nothing_if_all_are(
     known = np.diag(beliefs.result(1.0).message.information) > 0.1
     nothing = far in (12, "scale")
     assert known.tolist() == [False] * (13 if nothing else far) + [True] * (0 if nothing else 13 - far)
+
+
+def test_a_group_that_is_believed_to_be_far_is_alone_in_that():
+    """Its distance is that of all records together, on average: nothing was said of anything."""
+    touched = np.append(np.full(12, 100.0), 1200.0)
+    groups = [np.arange(12)[:, None]]
+    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    beliefs.learn(taken_at(np.diag(touched)[None], touched), last=True)
+    assert not beliefs._far.any()
+    beliefs.mean[3] = 20.0
+    assert np.flatnonzero(beliefs._far).tolist() == [3]
+    beliefs.mean[12] = 20.0  # control: what all records see is far
+    assert beliefs._far.all()
+
+
+def test_groups_that_only_noise_moves_are_as_far_as_they_are_on_average():
+    """One of ten at 3, by noise or by its score, which makes .9 the mean square; the last is of no group."""
+    touched = np.append(np.full(10, 100.0), 1000.0)
+    one = taken_at(np.diag(touched)[None], touched)
+    one.noise, one.groups, way = 20.0, [np.arange(10)[:, None]], np.append(3.0, np.zeros(10))
+    assert one.length(np.outer(way, way)) == pytest.approx(math.sqrt((9 + 9 * 0.9) / 10))
+    one.score[0] = 70.0
+    assert one.length(np.outer(way, way)) == pytest.approx(3.0)
+    assert one.length(np.outer(way[::-1], way[::-1])) == pytest.approx(3.0)
 
 
 def two_rounds(second):

@@ -41,7 +41,9 @@ def test_a_size_says_how_far_noise_of_counts_moves_it():
 def test_sizes_that_noise_has_made_count_less():
     """One of two is eight times what was believed: by a count that may be noise, and by one that is not."""
     for error, least, most in ((6.0, 1.0, 1.2), (0.1, 2.5, 3.0)):
-        counted = Counted(np.array([1.0, 8.0]), np.full(2, 900.0), np.array([0.05, error]), NOISE)
+        counted = Counted(
+            np.array([1.0, 8.0]), np.full(2, 900.0), np.array([0.05, error]), NOISE, np.full(2, 900.0)
+        )
         factor, own = counted.over(np.eye(2), np.ones(2, dtype=bool))
         assert least <= factor < most and OF_OCTAVES <= own < 0.2
 
@@ -56,6 +58,24 @@ def test_a_look_up_that_does_not_stand_out_touches_one_coordinate_a_record():
     search._scale()
     np.testing.assert_allclose(search._touched, [N / GROUPS] * GROUPS + [N] * SLOPES)
     np.testing.assert_allclose(search._touches, 1 + SLOPES)
+
+
+def test_groups_whose_counts_are_noise_have_no_more_records_than_there_are():
+    """Of 1,200 records in sixty groups. Counts were raised to their noise: together three times as many.
+
+    The mean of a group's count has a standard deviation of 20 / sqrt(60) / 20 = .13; and one group is seen.
+    """
+    random, counts = np.random.default_rng(4), np.zeros((SIZE, OCTAVES))
+    counts[:GROUPS, LOWEST + 2] = 20.0
+    counts[7, LOWEST + 2] = 400.0
+    found = Scales(counts + random.normal(0, NOISE, counts.shape), NOISE).sizes([LOOKUP])
+    others = np.delete(found.number[:GROUPS], 7)
+    assert found.number[7] == found.touched[7] and abs(found.number[7] - 400) < 5 * NOISE
+    assert np.delete(found.touched[:GROUPS], 7).min() >= NOISE
+    assert 0 < others.min() and abs(others.mean() - 20) < 20 * 6 * 0.2
+    assert others.std() < NOISE / 2  # nearly all of what they differ by is noise
+    exact = Scales(np.where(np.arange(SIZE)[:, None] == 3, 0.0, counts), 0.0).sizes([LOOKUP])
+    np.testing.assert_array_equal(exact.number[:5], [20.0, 20.0, 20.0, 0.0, 20.0])  # without noise
 
 
 class Near(Search):
@@ -91,7 +111,9 @@ def test_sizes_are_counted_where_the_last_round_is():
     search = Near(measured, N, 0.8, Normal(np.eye(SIZE), np.zeros(SIZE)))
     search.done = []
     said = Message(np.eye(SIZE), np.zeros(SIZE))
-    rounds = [SimpleNamespace(is_far=False)]
-    search._learnt = SimpleNamespace(result=lambda *given: OneSided.nowhere(said), wide=False, rounds=rounds)
+    rounds = [SimpleNamespace()]
+    search._learnt = SimpleNamespace(
+        result=lambda *given: OneSided.nowhere(said), wide=False, is_far=(False, False), rounds=rounds
+    )
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]

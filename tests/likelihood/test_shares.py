@@ -38,12 +38,15 @@ def test_a_round_after_a_short_step_has_twice_as_much():
 
 def test_where_records_still_pull_rounds_go_on():
     """Half of the budget was spent on a last round that said nothing, as it had not arrived."""
-    assert shares.of_far_round(0.3, left=0.5, is_far=False) == 0.3
+    assert shares.of_far_round(0.3, 0.5, False, False) == 0.3
     left, rounds = 0.5, 0
-    while not shares.is_last(share := shares.of_far_round(0.9, left, is_far=True), left):
+    while not shares.is_last(share := shares.of_far_round(0.9, left, True, False), left):
         left, rounds = left - share, rounds + 1
     assert 10 < rounds < 25 and 0.05 < left <= 0.06
-    assert shares.of_far_round(0.01, left=0.5, is_far=True) == 0.01
+    assert shares.of_far_round(0.01, 0.5, True, False) == 0.01
+    # A single group that is far away leaves half of the budget to the last round.
+    assert shares.of_far_round(0.9, 0.6, False, True) == pytest.approx(0.12 * 0.6)
+    assert shares.of_far_round(0.9, 0.5, False, True) == 0.9
 
 
 class Asked:
