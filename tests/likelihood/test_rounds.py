@@ -165,7 +165,9 @@ def test_groups_that_only_noise_moves_are_as_far_as_they_are_on_average():
     one = taken_at(np.diag(touched)[None], touched)
     one.noise, one.groups, way = 20.0, [np.arange(10)[:, None]], np.append(3.0, np.zeros(10))
     assert one.length(np.outer(way, way)) == pytest.approx(math.sqrt((9 + 9 * 0.9) / 10))
-    one.score[0] = 70.0
+    one.groups = [np.arange(9)[:, None]]  # fewer groups count one by one
+    assert one.length(np.outer(way, way)) == pytest.approx(3.0)
+    one.groups, one.score[0] = [np.arange(10)[:, None]], 70.0
     assert one.length(np.outer(way, way)) == pytest.approx(3.0)
     assert one.length(np.outer(way[::-1], way[::-1])) == pytest.approx(3.0)
 
