@@ -140,7 +140,7 @@ class Learnt:
         if self._near_zero.spreads:
             self._restate()
         last = self.rounds[-1]
-        far = self._far
+        far = self._find_far()
         arrived = not (far[self._of_all].any() or far.all()) and last.pulling < AT_REST
         if not (self.wide or arrived):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
@@ -170,9 +170,8 @@ class Learnt:
             result[places] = len(places) < FEWEST
         return result
 
-    @property
-    def _far(self) -> np.ndarray:
-        """Coordinates of the metric, shape (p,), at which the search did not arrive.
+    def _find_far(self) -> np.ndarray:
+        """Return the coordinates of the metric, shape (p,), at which the search did not arrive.
 
         Groups that are far away make the mean distance over all records large, but not those of other groups.
         """

@@ -152,29 +152,37 @@ class Brackets:
             [rows[:, 0] for rows in each if len(rows) >= FEWEST and rows.shape[1] == 1]
             for each in (lookups, places)
         )
-        self._places, self._point = _joined(of_metric), rounds[-1].point
-        self._lower, self._upper = np.full(len(self._places), -math.inf), np.full(len(self._places), math.inf)
-        self._side, self._reach, last = *np.zeros((2, len(self._places))), self._alone(self._point)[0]
+        self._at, self._places = _joined(self._columns), _joined(of_metric)
+        self._point, size = rounds[-1].point, len(self._at)
+        self._lower, self._upper = np.full(size, -math.inf), np.full(size, math.inf)
+        # The side on which the last round shows the group, and the step that it then takes at least.
+        self._side, self._reach = np.zeros(size), np.zeros(size)
+        before = rounds[0].point
         for one in rounds:
-            x, unit = self._alone(one.point)[0], one.metric[self._places, _joined(self._columns)]
-            pulls, self._noise = np.zeros(len(self._point)), one.noises_of_parts[self._places]
-            pulls[_joined(self._columns)] = np.sign(unit) * one.parts[self._places]
-            both = np.array([self._alone(pulls)[0], pulls[_joined(self._columns)]])
-            way = np.sign(both[0])
-            self._part = way * np.maximum((way * both).min(0), 0.0)
-            clear = np.abs(self._part) > np.maximum(CLEARLY * self._noise, _FROM_FAR)
-            side = np.where(clear & (self._noise < _MOST_NOISE), way, 0.0)
-            least = _LEAST_ALONE * np.abs(unit)
-            self._lower[(side < 0) & (x - self._lower < least)] = -math.inf
-            self._upper[(side > 0) & (self._upper - x < least)] = math.inf
-            self._lower, self._upper = np.where(side > 0, x, self._lower), np.where(side < 0, x, self._upper)
-            again = np.where(side == self._side, 2 * np.abs(x - last), 0.0)
-            self._side, self._reach, last = side, np.maximum(again, least), x
+            self._add(one, before)
+            before = one.point
+
+    def _add(self, one: Round, before: np.ndarray) -> None:
+        """Move the limits as a round's pulls show; `before`, shape (p,), is the point of the one before."""
+        x, unit = self._alone(one.point)[0], one.metric[self._places, self._at]
+        pulls, self._noise = np.zeros(len(before)), one.noises_of_parts[self._places]
+        pulls[self._at] = np.sign(unit) * one.parts[self._places]
+        own, alone = pulls[self._at], self._alone(pulls)[0]
+        same = np.where(own * alone > 0, np.minimum(np.abs(own), np.abs(alone)), 0.0)
+        self._part = np.sign(alone) * same
+        clear = same > np.maximum(CLEARLY * self._noise, _FROM_FAR)
+        side = np.where(clear & (self._noise < _MOST_NOISE), np.sign(alone), 0.0)
+        least = _LEAST_ALONE * np.abs(unit)
+        self._lower[(side < 0) & (x - self._lower < least)] = -math.inf
+        self._upper[(side > 0) & (self._upper - x < least)] = math.inf
+        self._lower, self._upper = np.where(side > 0, x, self._lower), np.where(side < 0, x, self._upper)
+        again = np.where(side == self._side, 2 * np.abs(x - self._alone(before)[0]), 0.0)
+        self._side, self._reach = side, np.maximum(again, least)
 
     def _alone(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return values, shape (p,), of each group less the median of its column; and these medians."""
         middle = [np.full(len(column), np.median(values[column])) for column in self._columns]
-        return values[_joined(self._columns)] - _joined(middle), _joined(middle)
+        return values[self._at] - _joined(middle), _joined(middle)
 
     @property
     def _way(self) -> np.ndarray:

@@ -27,8 +27,9 @@ _SIDEWAYS = 0.3
 _PULLED = 0.2
 #: A coordinate clearly pulls beyond this many standard deviations of its score's noise, and beyond `AT_REST`.
 CLEARLY = 3.0
-# With at least this many groups, single ones count less in the length of a step that only noise makes long.
-_MANY = 10
+#: With at least this many groups some seem to be far away by noise alone. Little depends on how differences
+#: between fewer are found.
+MANY = 10
 # Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
 _ALL_PULL = 0.95
 # Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
@@ -340,7 +341,7 @@ class Round:
         """
         squares = self.squares(self.back.T @ spread @ self.back)
         is_noise = np.abs(self.parts) <= CLEARLY * self.noises_of_parts
-        for places in (rows for rows in self.groups if len(rows) >= _MANY):
+        for places in (rows for rows in self.groups if len(rows) >= MANY):
             weights = self.touched[places] / self.touched[places].sum(0)
             mean = (weights * squares[:, places]).sum(1, keepdims=True)
             squares[:, places] = np.where(is_noise[places], mean, squares[:, places])

@@ -90,7 +90,7 @@ class Slopes:
             np.where(self._told, np.clip(each, 1.0, n), places.hidden(n))
             for each in (touched, counted.number)
         )
-        self.touched, self._number, self.number = number[places.order], number, own[places.order]
+        self.touched, self._touched, self.number = number[places.order], number, own[places.order]
         self._alone = ~self._told & (places.hidden(n) >= n)  # of a look-up, other groups show it
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
@@ -203,7 +203,7 @@ class Slopes:
             return Slope(metric, metric @ self.counted @ metric.T, (errors * both) ** 2)
         last = self._slope.seen_in(metric)
         last = last._replace(variance=last.variance + (np.where(diagonal, 1.0, beside) * drift * both) ** 2)
-        number = self._number
+        number = self._touched
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
         if not self._places.shown.any():  # no look-ups: each coordinate has many records
             return last

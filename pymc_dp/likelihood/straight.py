@@ -15,7 +15,7 @@ from scipy.linalg import eigh, helmert
 
 from pymc_dp.likelihood.groups import FEWEST
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
-from pymc_dp.likelihood.rounds import OF_GROUPS, Round
+from pymc_dp.likelihood.rounds import MANY, OF_GROUPS, Round
 
 # Differences are taken from here if their squares are at most this many times those of their noise: beyond,
 # the uncertainty of slopes matters more.
@@ -24,8 +24,6 @@ _MUCH = 5.0
 _HIDDEN = 1.5
 # Part of the mean prior variance that is added to each: reference levels are constants, and have none.
 _CONSTANT = 1e-10
-# Look-ups with fewer groups are treated like other coordinates: little depends on how their spread is found.
-_MANY = 10
 
 
 def believed_of_groups(rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray) -> Mixture:
@@ -125,7 +123,7 @@ def with_differences(
     ``p(c) p(phi | c)``, with p(c) from `levels` and p(phi | c) from the message so far.
     """
     wide = prior.times(RIDGE)
-    for column in (column for rows in lookups for column in rows.T if len(column) >= _MANY):
+    for column in (column for rows in lookups for column in rows.T if len(column) >= MANY):
         apart = np.zeros((len(column) - 1, len(message.vector)))
         apart[:, column] = helmert(len(column))
         middle, own = levels.of_some(apart, wide)

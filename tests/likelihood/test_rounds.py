@@ -152,11 +152,11 @@ def test_a_group_that_is_believed_to_be_far_is_alone_in_that():
     groups = [np.arange(12)[:, None]]
     beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
     beliefs.learn(taken_at(np.diag(touched)[None], touched), last=True)
-    assert not beliefs._far.any()
+    assert not beliefs._find_far().any()
     beliefs.mean[3] = 20.0
-    assert np.flatnonzero(beliefs._far).tolist() == [3]
+    assert np.flatnonzero(beliefs._find_far()).tolist() == [3]
     beliefs.mean[12] = 20.0  # control: what all records see is far
-    assert beliefs._far.all()
+    assert beliefs._find_far().all()
 
 
 def test_groups_that_only_noise_moves_are_as_far_as_they_are_on_average():
