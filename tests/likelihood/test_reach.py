@@ -57,6 +57,31 @@ def test_a_group_far_from_all_others_is_found(far, sign):
     assert found.within(np.zeros(9))[0] == pytest.approx(rounds[-1].point[0])  # what was believed before
 
 
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_a_release_finds_one_group_far_from_all_others(monkeypatch):
+    """Of thirty, 15 residual standard deviations away; it was wrong by 18 of its own in one of eight."""
+    rng = np.random.default_rng(2)
+    group, x, levels = rng.integers(30, size=4_000), rng.normal(size=4_000), rng.normal(size=30)
+    levels[3] = 15.0
+    with pm.Model() as model:
+        level = pm.Normal("level", pm.Normal("mu", 0, 5), pm.HalfNormal("tau", 10), shape=30)
+        mean = level[group] + pm.Normal("b", 0, 2) * x
+        pm.Normal("y", mean, pm.HalfNormal("sigma", 5), observed=rng.normal(levels[group] + 0.5 * x, 1))
+
+    def found():
+        one = dp.release_likelihood(model, epsilon=4, delta=1e-6, debug_seed=2)
+        own = [one.labels.index(f"level[{k}]") for k in range(30)]
+        covariance = np.linalg.inv(one.information + 1e-6 * np.eye(len(one.labels)))
+        mean = covariance @ (one.gradient + one.information @ one.point)
+        return mean[own] - levels, np.sqrt(np.diag(covariance))[own]
+
+    off, sd = found()
+    assert np.abs(off / sd).max() < 5 and sd.max() < 0.5
+    monkeypatch.setattr(Brackets, "step", lambda _, usual: usual)  # control
+    off, sd = found()
+    assert sd[3] > 10 or np.abs(off / sd).max() > 5
+
+
 def test_what_all_groups_have_in_common_is_no_pull_of_one():
     """All are far: steps are the usual ones, and none is unknown."""
     truth = np.append(np.linspace(19.9, 20.1, 8), 0.0)

@@ -159,6 +159,20 @@ def test_a_group_that_is_believed_to_be_far_is_alone_in_that():
     assert beliefs._find_far().all()
 
 
+@pytest.mark.parametrize(("last", "far"), [(0.28, [3]), (0.05, [])])
+def test_a_group_that_pulled_and_may_still_pull_is_unknown(last, far):
+    """A last score of .28, with noise of .1, is no clear pull; but it may be one of records far away."""
+    touched = np.append(np.full(12, 100.0), 1200.0)
+    groups = [np.arange(12)[:, None]]
+    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    for part, noise in ((0.6, 0.05), (last, 0.1)):
+        one = taken_at(np.diag(touched)[None], touched)
+        one.bound, one.most, one.noise = 2.0, 2.0 * touched, noise * 200.0
+        one.score[3] = part * 200.0
+        beliefs.learn(one, last=part == last)
+    assert np.flatnonzero(beliefs._find_far()).tolist() == far
+
+
 def test_groups_that_only_noise_moves_are_as_far_as_they_are_on_average():
     """One of ten at 3, by noise or by its score, which makes .9 the mean square; the last is of no group."""
     touched = np.append(np.full(10, 100.0), 1000.0)
