@@ -94,71 +94,103 @@ class Spreads:
         return Normal(symmetric(inverse(change @ self._covariance @ change.T)), self._mean)
 
 
-def slopes_alike(
-    before: Slope,
-    seen: Slope,
-    touched: np.ndarray,
-    groups: Sequence[np.ndarray],
-    overall: Overall,
-    first: float,
-    near: np.ndarray,
-) -> tuple[Slope, np.ndarray]:
-    """Estimate the level that all groups' slopes have in common, and return the slope known before with it.
+class Diagonal:
+    """Entries on the slope's diagonal for groups of look-ups: a common level times each group's records.
 
-    A single group's slope is mostly noise, and would be anything that is positive. The level is the sum of
-    the slope's diagonal over the groups, divided by the expected sum.
+    A single group's slope is mostly noise, and would be anything that is positive. So it is the level times
+    the slope that is expected by counts, as far as groups are alike. How alike they are is seen in all
+    releases together: a single one often shows no differences by chance.
 
     Parameters
     ----------
-    before : Slope
-        As known before.
-    seen : Slope
-        As released.
-    touched : ndarray, shape (p,)
-        Expected diagonal of the slope.
     groups : sequence of ndarray of int
         Coordinates of the metric that belong to each look-up.
     overall : Overall
-    first : float
-        Standard deviation of the level's change since it was known, over the level.
-    near : ndarray of bool, shape (p,)
-        Coordinates whose records do not pull with most of what they have: where they do, a group's slope is
-        not like those of others.
+    size : int
+        p.
 
-    Returns
-    -------
-    Slope
-    common : ndarray, shape (p,)
+    Attributes
+    ----------
+    error_of_level : ndarray, shape (p,)
         Standard deviation of the level's error, over the level.
     """
-    mean, variance, common = before.mean.copy(), before.variance.copy(), np.zeros(len(touched))
-    for places in groups:
-        total = float(touched[places].sum())
-        old = float(np.diag(mean)[places].sum()) / total
-        now = float(np.diag(seen.mean)[places].sum()) / total
-        noise = overall.in_sum(places) * float(np.diag(seen.variance)[places].sum())
-        error = math.sqrt(noise) / total
-        expected = first * max(old, 1.0)
-        part = expected**2 / (expected**2 + error**2)
-        level = max(old + part * (now - old), _LEAST_LEVEL)
-        if old > _LEAST_LEVEL * level:
-            roots = np.ones(len(touched))
-            roots[places] = math.sqrt(level / old)
-            mean *= np.outer(roots, roots)
+
+    def __init__(self, groups: Sequence[np.ndarray], overall: Overall, size: int):
+        self._groups, self._overall, self._size = groups, overall, size
+        self._levels = [1.0] * len(groups)
+        self._seen: Slope | None = None
+
+    def learn(
+        self, before: Slope, seen: Slope, expected: np.ndarray, first: float, change: np.ndarray
+    ) -> Slope:
+        """Update levels by a release; return the slope known before with these.
+
+        A level is the sum of the slope's diagonal over the groups, divided by the expected sum.
+
+        Parameters
+        ----------
+        before, seen : Slope
+            As known before, and as released.
+        expected : ndarray, shape (p,)
+            Diagonal of the slope that counts show.
+        first : float
+            Standard deviation of the level's change since it was known, over the level.
+        change : ndarray, shape (p, p)
+            Variance of the change of entries since they were known.
+        """
+        mean, roots, self.error_of_level = before.mean.copy(), np.ones(self._size), np.zeros(self._size)
+        for k, places in enumerate(self._groups):
+            total = float(expected[places].sum())
+            old = float(np.diag(mean)[places].sum()) / total
+            now = float(np.diag(seen.mean)[places].sum()) / total
+            noise = self._overall.in_sum(places) * float(np.diag(seen.variance)[places].sum())
+            error = math.sqrt(noise) / total
+            likely = first * max(old, 1.0)
+            part = likely**2 / (likely**2 + error**2)
+            level = self._levels[k] = max(old + part * (now - old), _LEAST_LEVEL)
+            if old > _LEAST_LEVEL * level:
+                roots[places] = math.sqrt(level / old)
+            else:
+                mean[places, places] = level * expected[places]
+            self.error_of_level[places] = min(math.sqrt(part) * error / level, 1.0)
+        factors = np.outer(roots, roots)
+        if self._seen is None:
+            self._seen = seen
         else:
-            mean[places, places] = level * touched[places]
-        common[places] = min(math.sqrt(part) * error / level, 1.0)
-        most, alike = np.full(len(places), (_UNLIKE * level) ** 2), near[places]
-        if alike.sum() >= FEWEST:
-            some = places[alike]
-            units, allowance = touched[some][:, None], 1 + 2 * math.sqrt(2 / len(some))
-            own = np.diag(seen.mean)[some][:, None] / units
-            noises, known = (np.diag(v)[some][:, None] / units**2 for v in (seen.variance, variance))
-            most[alike] = np.minimum(most[alike], allowance * _unlike(own, noises, known))
-            part = known[:, 0] / (most[alike] + known[:, 0])
-            mean[some, some] += part * (level * touched[some] - mean[some, some])
-        variance[places, places] = np.minimum(variance[places, places], most * touched[places] ** 2)
-    return Slope(before.metric, mean, variance), common
+            last = self._seen.seen_in(seen.metric)
+            last = last._replace(mean=factors * last.mean, variance=factors**2 * (last.variance + change))
+            self._seen = last.and_also(seen.mean, seen.variance)
+        return before._replace(mean=factors * mean)
+
+    def within(self, slope: Slope, expected: np.ndarray, errors: np.ndarray, near: np.ndarray) -> Slope:
+        """Return a slope with the diagonal that groups have as they are alike.
+
+        Parameters
+        ----------
+        slope : Slope
+            As known after the release.
+        expected : ndarray, shape (p,)
+            As for `learn`.
+        errors : ndarray, shape (p,)
+            Standard deviation of what counts show.
+        near : ndarray of bool, shape (p,)
+            Coordinates whose records do not pull with most of what they have: where they do, a group's slope
+            is not like those of others.
+        """
+        mean, variance = slope.mean.copy(), slope.variance.copy()
+        for places, level in zip(self._groups, self._levels, strict=True):
+            most = level**2 * ((_UNLIKE * expected) ** 2 + errors**2)
+            variance[places, places] = np.minimum(variance[places, places], most[places])
+            some = places[near[places]]
+            if self._seen is not None and len(some) >= FEWEST:
+                allowance, units = 1 + 2 * math.sqrt(2 / len(some)), expected[some]
+                own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
+                by_unit = ((one / units**k)[:, None] for k, one in ((1, own), (2, noise), (2, most[some])))
+                unlike = np.minimum(most[some], allowance * _unlike(*by_unit) * units**2)
+                part = noise / (noise + unlike)
+                mean[some, some] = own + part * (level * units - own)
+                variance[some, some] = part * unlike
+        return slope._replace(mean=mean, variance=variance)
 
 
 class Alike:

@@ -56,6 +56,8 @@ class Counted(NamedTuple):
     number : ndarray, shape (p,)
         The number of units as it is on average: a count that does not stand out by itself is drawn towards
         the mean of its block.
+    number_error : ndarray, shape (p,)
+        Standard deviation of the error of `number` where the count is drawn to a mean; zero elsewhere.
     """
 
     information: np.ndarray
@@ -63,6 +65,7 @@ class Counted(NamedTuple):
     error: np.ndarray
     noise: float
     number: np.ndarray
+    number_error: np.ndarray
 
     def over(self, information: np.ndarray, known: np.ndarray) -> tuple[float, float]:
         """Return the ratio of this information to another one, (p, p), and its relative error.
@@ -122,7 +125,8 @@ class Scales(NamedTuple):
         found = [_seen(row, self.noise, visible) for row in self.counts]
         information = np.array([one.information for one in found])
         touched = np.array([one.units for one in found])
-        errors, number = np.array([one.error for one in found]), touched.copy()
+        errors = np.array([one.error for one in found])
+        number, number_error = touched.copy(), np.zeros(len(touched))
         # The last block has all that are hidden still: coefficients of many similar covariates, for example.
         for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
             hidden = block[touched[block] == 0]
@@ -133,19 +137,24 @@ class Scales(NamedTuple):
                 continue
             cells = self.counts[:, together.first : together.last]
             own, least = cells[hidden].sum(1), self.noise * math.sqrt(max(cells.shape[1], 1))
-            touched[hidden], number[hidden] = np.maximum(own, least), _shrunk(own, least)
+            touched[hidden] = np.maximum(own, least)
+            number[hidden], number_error[hidden] = _shrunk(own, least)
             each = touched[hidden] / together.units
             information[hidden], errors[hidden] = each * together.information, each * together.error
-        return Counted(information, touched, errors, self.noise, number)
+        return Counted(information, touched, errors, self.noise, number, number_error)
 
 
-def _shrunk(counts: np.ndarray, noise: float) -> np.ndarray:
-    """Return counts, shape (G,), nearer to their mean the more of their variance is that of their noise."""
+def _shrunk(counts: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
+    """Return counts, shape (G,), nearer to their mean the more of their variance is that of their noise.
+
+    The other result is the standard deviation of their errors.
+    """
     if noise == 0:
-        return np.maximum(counts, 0.0)
+        return np.maximum(counts, 0.0), 0.0
     mean = max(float(counts.mean()), noise / math.sqrt(len(counts)))
     spread = max(float(counts.var()) - noise**2, 0.0)
-    return np.maximum(mean + spread / (spread + noise**2) * (counts - mean), _LEAST_COUNT * mean)
+    part = spread / (spread + noise**2)
+    return np.maximum(mean + part * (counts - mean), _LEAST_COUNT * mean), math.sqrt(part) * noise
 
 
 class _Seen(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 
 from pymc_dp.likelihood import information
 from pymc_dp.likelihood.efficiency import Efficiency
-from pymc_dp.likelihood.groups import Alike, slopes_alike, with_common_factors
+from pymc_dp.likelihood.groups import Alike, Diagonal, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
@@ -91,6 +91,7 @@ class Slopes:
             for each in (touched, counted.number)
         )
         self.touched, self._touched, self.number = number[places.order], number, own[places.order]
+        self._own, self._own_error = own, counted.number_error
         self._alone = ~self._told & (places.hidden(n) >= n)  # of a look-up, other groups show it
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
@@ -100,7 +101,7 @@ class Slopes:
         self._slope: Slope | None = None
         self.released: list[Slope] = []
         self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
-        self._beside = 1.0
+        self._beside, self._diagonal = 1.0, Diagonal(places.alike, places.overall, len(number))
         self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
 
     @property
@@ -163,6 +164,7 @@ class Slopes:
             Distance from the point where sizes were counted.
         """
         first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
+        change = (drift * np.minimum.outer(self.touched, self.touched)) ** 2
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
         here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
         self.released.append(here)
@@ -172,18 +174,19 @@ class Slopes:
         noises = seen.seen.score_noise * np.sqrt(np.diag(self._places.overall.spread))
         before = self._before(metric, drift, since)
         before = before._replace(variance=(1 + self._few**2) * before.variance)
-        before, common = slopes_alike(
-            before,
-            here,
-            self.touched,
-            self._places.alike,
-            self._places.overall,
-            1.0 if first else DRIFT + min(moved, 1.0),
-            pulls_of(seen.seen.score / most, noises / most) <= AT_REST,
+        root = metric * np.sqrt(self._own / self._touched)
+        expected = np.where(
+            self._told[self._places.order], np.diag(root @ self.counted @ root.T), self.touched
+        )
+        before = self._diagonal.learn(
+            before, here, expected, 1.0 if first else DRIFT + min(moved, 1.0), change
         )
         before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together
         now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
+        errors = expected * (self._own_error / self._own)[self._places.order]
+        near = pulls_of(seen.seen.score / most, noises / most) <= AT_REST
+        now = self._diagonal.within(now, expected, errors, near)
         self.expected = now.mean
         noise = left.slope * np.sqrt(now.variance / both)
         shared = [one.times(left.slope) for one in in_common]
@@ -192,7 +195,7 @@ class Slopes:
         drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
         drawn += _RIDGE * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
-        return Drawn(with_common_factors(drawn, common), np.linalg.slogdet(drawn)[1])
+        return Drawn(with_common_factors(drawn, self._diagonal.error_of_level), np.linalg.slogdet(drawn)[1])
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
         """Return what is known before a slope is released: from the last round, and from counts."""

@@ -8,7 +8,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.likelihood import groups, information, learnt, rounds, straight
-from pymc_dp.likelihood.groups import Alike, Spreads, slopes_alike, with_common_factors
+from pymc_dp.likelihood.groups import Alike, Diagonal, Spreads, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
@@ -103,11 +103,12 @@ def test_slopes_have_their_level_in_common():
     measured = Slope(
         np.eye(p), np.diag(truth) + noise * np.diag(rng.normal(size=p)), np.full((p, p), noise**2)
     )
-    after, common = slopes_alike(
-        before, measured, touched, [np.arange(100)], NO_WEIGHT, 1.0, np.ones(p, dtype=bool)
-    )
+    diagonal = Diagonal([np.arange(100)], NO_WEIGHT, p)
+    before = diagonal.learn(before, measured, touched, 1.0, np.zeros((p, p)))
+    common, now = diagonal.error_of_level, before.and_also(measured.mean, measured.variance)
+    after = diagonal.within(now, touched, np.zeros(p), np.ones(p, dtype=bool))
     assert abs(np.diag(after.mean)[:100].mean() - 20.0) < 3 * noise / 10  # its standard error is 10
-    assert np.diag(after.mean)[100] == 5000.0
+    assert np.diag(before.mean)[100] == 5000.0
     assert np.sqrt(np.diag(after.variance)[:100]).max() <= 0.5 * np.diag(after.mean)[:100].max() * 1.001
     assert 0.2 < common[0] <= 1.0 and common[100] == 0.0
     drawn = with_common_factors(np.repeat(after.mean[None], 400, axis=0), common)
@@ -116,25 +117,58 @@ def test_slopes_have_their_level_in_common():
     np.testing.assert_array_equal(drawn[:, 100, 100], after.mean[100, 100])
 
 
-@pytest.mark.parametrize(("differ", "least", "most"), [(0.0, 0.0, 0.2), (0.4, 0.25, 0.5)])
+def slopes_of_rounds(truth, expected, errors, near, rounds, noise=30.0, seed=5):
+    """Slopes of groups after rounds with this noise, and how much is believed to be unknown of each."""
+    rng, size = np.random.default_rng(seed), len(truth)
+    diagonal, variance = Diagonal([np.arange(size)], NO_WEIGHT, size), np.full((size, size), noise**2)
+    now = Slope(np.eye(size), np.diag(expected), np.full((size, size), 100.0**2))
+    for k in range(rounds):
+        seen = Slope(np.eye(size), np.diag(truth + rng.normal(0, noise, size)), variance)
+        before = diagonal.learn(now, seen, expected, 0.3 if k else 1.0, np.zeros((size, size)))
+        now = before.and_also(seen.mean, seen.variance)
+    after = diagonal.within(now, expected, errors, near)
+    return *(np.diag(one) for one in (after.mean, now.mean)), np.sqrt(np.diag(after.variance))
+
+
+@pytest.mark.parametrize(("differ", "least", "most"), [(0.0, 0.0, 0.15), (0.4, 0.15, 0.5)])
 def test_groups_are_as_alike_as_their_slopes_are_seen_to_be(differ, least, most):
-    """Behind noise of .3, after a round that had as much. One group of 40 has a hundredth of the slope that
-    others have, as its records are all clipped: it is not taken to be like others."""
-    rng, touched = np.random.default_rng(5), np.full(40, 100.0)
-    truth = 100 * np.exp(differ * rng.normal(size=40))
+    """Behind noise of .3, after two rounds. One group of 40 has a hundredth of the slope that others have, as
+    its records are all clipped: it is not taken to be like others."""
+    expected, near = np.full(40, 100.0), np.arange(40) > 0
+    truth = 100 * np.exp(differ * np.random.default_rng(6).normal(size=40))
     truth[0] = 1.0
-    noise = np.full((40, 40), 30.0**2)
-    first, second = (Slope(np.eye(40), np.diag(truth + rng.normal(0, 30, 40)), noise) for _ in range(2))
-    near = np.arange(40) > 0
-    after, _ = slopes_alike(first, second, touched, [np.arange(40)], NO_WEIGHT, 0.3, near)
-    spread = np.sqrt(np.diag(after.variance))[1:] / 100
-    assert least <= spread.min() and spread.max() <= most
-    before, now = np.diag(first.mean)[1:], np.diag(after.mean)[1:]
-    assert np.std(now - truth[1:]) < (1.0 if differ else 0.7) * np.std(before - truth[1:])
-    assert after.mean[0, 0] == pytest.approx(first.mean[0, 0], rel=0.1)  # times the level's change
-    assert after.variance[0, 0] == 30.0**2
-    alike, _ = slopes_alike(first, second, touched, [np.arange(40)], NO_WEIGHT, 0.3, near | True)
-    assert alike.mean[0, 0] > after.mean[0, 0] + 5  # the control
+    mean, alone, error = slopes_of_rounds(truth, expected, np.zeros(40), near, 2)
+    assert least <= error[1:].min() / 100 and error[1:].max() / 100 <= most
+    assert np.std(mean[1:] - truth[1:]) < (1.0 if differ else 0.7) * np.std(alone[1:] - truth[1:])
+    assert mean[0] == alone[0]
+    assert slopes_of_rounds(truth, expected, np.zeros(40), near | True, 2)[0][0] > mean[0] + 5  # the control
+
+
+def test_differences_between_groups_are_those_of_all_rounds():
+    """Slopes of groups differ by half of their mean. In some rounds nothing is seen of that behind noise (the
+    control), in no search of 40: nothing is then said to be known well."""
+    truth, near = np.tile([50.0, 150.0], 10), np.ones(20, dtype=bool)
+
+    def least_error(rounds, noise):
+        found = [
+            slopes_of_rounds(truth, truth * 0 + 100, truth * 0, near, rounds, noise, k) for k in range(40)
+        ]
+        return min(errors.max() for *_, errors in found)
+
+    assert least_error(8, 130.0) > 15
+    assert least_error(1, 130.0) < 3
+
+
+def test_a_hidden_group_may_have_few_records():
+    """Counts are as uncertain as they are large: what a group's own slope shows counts."""
+    expected, near = np.full(20, 100.0), np.ones(20, dtype=bool)
+    truth = np.append(np.full(10, 20.0), np.full(10, 180.0))
+    mean, _, error = slopes_of_rounds(truth, expected, np.full(20, 100.0), near, 8)
+    assert np.abs(mean - truth).max() < 4 * error.min() < 60
+    known, _, error = slopes_of_rounds(truth, expected, np.zeros(20), near, 1, 60.0)
+    assert (
+        np.abs(known - truth).max() > 2.5 * error.max()
+    )  # the control: counts of others are not known so well
 
 
 def test_points_have_their_centre_and_their_spread():
@@ -332,7 +366,7 @@ def test_counts_hold_a_belief_that_noise_has_carried_away(lookups):
     n, touched = 1_000.0, np.r_[1_000.0, np.full(4, 250.0), np.full(3, 333.0), 1_000.0]
     sums = sums_of() if lookups else [[(1, np.array([k]))] for k in range(9)]
     places = Places(lookups, 9, sums)
-    counted = Counted(0.25 * touched, touched, 0.0 * touched, 10.0, touched)
+    counted = Counted(0.25 * touched, touched, 0.0 * touched, 10.0, touched, 0.0 * touched)
     slopes = Slopes(places, n, 4, counted)
     wrong, unsure = 30 * np.diag(0.25 * touched), np.full((9, 9), 1e6)
     slopes._slope = Slope(np.eye(9), wrong, unsure)

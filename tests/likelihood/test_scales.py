@@ -41,9 +41,8 @@ def test_a_size_says_how_far_noise_of_counts_moves_it():
 def test_sizes_that_noise_has_made_count_less():
     """One of two is eight times what was believed: by a count that may be noise, and by one that is not."""
     for error, least, most in ((6.0, 1.0, 1.2), (0.1, 2.5, 3.0)):
-        counted = Counted(
-            np.array([1.0, 8.0]), np.full(2, 900.0), np.array([0.05, error]), NOISE, np.full(2, 900.0)
-        )
+        number, errors = np.full(2, 900.0), np.array([0.05, error])
+        counted = Counted(np.array([1.0, 8.0]), number, errors, NOISE, number, np.zeros(2))
         factor, own = counted.over(np.eye(2), np.ones(2, dtype=bool))
         assert least <= factor < most and OF_OCTAVES <= own < 0.2
 
