@@ -186,7 +186,10 @@ class Diagonal:
                 allowance, units = 1 + 2 * math.sqrt(2 / len(some)), expected[some]
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
                 by_unit = ((one / units**k)[:, None] for k, one in ((1, own), (2, noise), (2, most[some])))
-                unlike = np.minimum(most[some], allowance * _unlike(*by_unit) * units**2)
+                by_chance = np.maximum(
+                    units, 1.0
+                )  # the variance of a number of records that is a Poisson one
+                unlike = np.minimum(most[some], by_chance + allowance * _unlike(*by_unit) * units**2)
                 part = noise / (noise + unlike)
                 mean[some, some] = own + part * (level * units - own)
                 variance[some, some] = part * unlike
