@@ -155,8 +155,8 @@ def test_differences_between_groups_are_those_of_all_rounds():
         ]
         return min(errors.max() for *_, errors in found)
 
-    assert least_error(8, 130.0) > 15
-    assert least_error(1, 130.0) < 3
+    assert least_error(8, 130.0) > 20
+    assert least_error(1, 130.0) < 12  # as random numbers of records differ
 
 
 def test_a_hidden_group_may_have_few_records():
