@@ -24,7 +24,7 @@ _WITH_SCALE = (
 _HALF = 0.5
 
 
-class Told(NamedTuple):
+class Estimates(NamedTuple):
     """Mode and information of a released likelihood for an array of parameters, each by itself.
 
     Attributes
@@ -101,7 +101,7 @@ def _root(covariance: TensorVariable) -> TensorVariable:
     return pt.linalg.cholesky(covariance, lower=True)
 
 
-def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> Transform | None:
+def centring_of(variable: Variable, free: Set[Variable], estimates: Estimates | None) -> Transform | None:
     """Choose the transform of a variable, if it has levels whose scale is sampled; None for others.
 
     Parameters
@@ -110,7 +110,7 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> T
         A random variable.
     free : set of Variable
         All variables that are sampled.
-    told : Told, optional
+    estimates : Estimates, optional
         Mode and information of the likelihood for each level. Default: levels are not centred, as if the
         likelihood had no information about them.
 
@@ -132,29 +132,30 @@ def centring_of(variable: Variable, free: Set[Variable], told: Told | None) -> T
         return None
     if of_vectors:
         axes = tuple(range(variable.ndim - 1))
-        centred = told is not None and np.mean(_kept(told, axes)) > _HALF
+        centred = estimates is not None and np.mean(_kept(estimates, axes)) > _HALF
         return None if centred else NotCentred()
-    if told is None:
+    if estimates is None:
         return PartlyCentred(np.zeros(()))
     apart = variable.ndim - scale.ndim
     return PartlyCentred(
         _kept(
-            told, tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart])
+            estimates,
+            tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart]),
         )
     )
 
 
-def _kept(told: Told, axes: tuple[int, ...]) -> np.ndarray:
+def _kept(estimates: Estimates, axes: tuple[int, ...]) -> np.ndarray:
     """Compute lambda of each level, for levels that have the same scale along some axes."""
-    information, number = told.information, math.prod(told.mode.shape[k] for k in axes)
+    information, number = estimates.information, math.prod(estimates.mode.shape[k] for k in axes)
     with np.errstate(all="ignore"):
         if number == 1:  # each level has a scale of its own, which its squared deviation estimates
-            middle = (information * told.mode).sum() / information.sum()
-            part = np.maximum(information * (told.mode - middle) ** 2 - 1, 0.0)
+            middle = (information * estimates.mode).sum() / information.sum()
+            part = np.maximum(information * (estimates.mode - middle) ** 2 - 1, 0.0)
         else:
             total = information.sum(axis=axes, keepdims=True)
-            middle = (information * told.mode).sum(axis=axes, keepdims=True) / total
-            square = (information * (told.mode - middle) ** 2).sum(axis=axes, keepdims=True)
+            middle = (information * estimates.mode).sum(axis=axes, keepdims=True) / total
+            square = (information * (estimates.mode - middle) ** 2).sum(axis=axes, keepdims=True)
             factor = total - (information**2).sum(axis=axes, keepdims=True) / total
             part = information * np.maximum((square - (number - 1)) / factor, 0.0)
         return np.where(np.isfinite(part), part / (1 + part), 0.0)

@@ -23,12 +23,12 @@ _LEAST_SLOPE = 0.06
 _WIDE_CLIP = 100.0
 # Bound of slopes that cuts nearly none of them, over the coordinates of a record.
 _WIDE_SLOPE = 100.0
-# The distance to the parameters is taken to be at least ``_HIDDEN_WAY / (n mu)``: noise can hide that much.
-_HIDDEN_WAY = 150.0
+# The distance to the parameters is taken to be at least this over n mu: noise can hide that much.
+_HIDDEN_DISTANCE = 150.0
 # That least distance is held between these two numbers.
-_LEAST_WAY = 0.02, 0.3
+_LEAST_DISTANCE = 0.02, 0.3
 # The distance to the parameters is taken to be at most this.
-_MOST_WAY = 1.0
+_MOST_DISTANCE = 1.0
 # A ratio of variance to slope that is below the expected one by no more than this is taken to be the expected
 # one, with noise.
 _SHARE_HIDDEN = 0.05
@@ -146,7 +146,7 @@ class Sharpest(NamedTuple):
     left: Efficiency
 
 
-def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> Sharpest:
+def sharpest_bounds(n: float, mu: float, size: float, rank: int, distance: float) -> Sharpest:
     """Choose bounds of scores and slopes, and the slope's part of the budget, for the least variance.
 
     Parameters
@@ -157,7 +157,7 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
         Coordinates of a record, on average.
     rank : int
         Most predictors of a record.
-    way : float
+    distance : float
         Distance from the point to the parameters: an error of the slope is multiplied with it.
 
     Notes
@@ -170,7 +170,7 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, way: float) -> 
     for most in _OF_SLOPES:
         for clip in _CLIPS:
             left = efficiency(float(clip), max(round(size), 1), rank, most)
-            noises = 2 * clip * math.sqrt(size) / mu, math.sqrt(2.0) * left.bound * way / mu
+            noises = 2 * clip * math.sqrt(size) / mu, math.sqrt(2.0) * left.bound * distance / mu
             part = max(noises[1] / max(sum(noises), 1e-300), _LEAST_SLOPE)
             noise = noises[0] ** 2 / (1 - part) + noises[1] ** 2 / part
             variance = (noise + n * left.variance) / (n * left.slope) ** 2
@@ -213,7 +213,7 @@ def wide_bounds(size: float) -> Sharpest:
     return Sharpest(0.0, _WIDE_CLIP, _LEAST_SLOPE, Efficiency(1.0, 1.0, _WIDE_SLOPE * size))
 
 
-def way_reckoned_with(n: float, mu: float, way: float) -> float:
+def expected_distance(n: float, mu: float, distance: float) -> float:
     """Limit an estimated distance to the parameters, for the choice of bounds.
 
     A slope that is hidden in noise may seem too steep, and the distance therefore too short: it is taken to
@@ -223,8 +223,8 @@ def way_reckoned_with(n: float, mu: float, way: float) -> float:
     ----------
     n, mu : float
         Number of records, and Gaussian differential privacy budget of the whole search.
-    way : float
+    distance : float
         Estimated distance.
     """
-    least = float(np.clip(_HIDDEN_WAY / (n * mu), *_LEAST_WAY))
-    return min(max(way, least), _MOST_WAY)
+    least = float(np.clip(_HIDDEN_DISTANCE / (n * mu), *_LEAST_DISTANCE))
+    return min(max(distance, least), _MOST_DISTANCE)

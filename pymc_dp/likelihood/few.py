@@ -94,13 +94,13 @@ class Sizes:
         off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
         normal = left.slope / left.variance
         ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
-        told = self._known[order]
-        if told.any() and self.since < _NEAR:
+        shown = self._known[order]
+        if shown.any() and self.since < _NEAR:
             factor, own = self.factor(information)
-            whole = np.diag(metric @ information @ metric.T)[told].sum() * factor
+            whole = np.diag(metric @ information @ metric.T)[shown].sum() * factor
             counted = max(left.slope * float(whole), 1e-300)
-            again = float(np.diag(seen.slope)[told].sum()) / counted
-            off = math.sqrt(told.sum()) * seen.slope_noise / counted
+            again = float(np.diag(seen.slope)[shown].sum()) / counted
+            off = math.sqrt(shown.sum()) * seen.slope_noise / counted
             sizes = own + DRIFT * self.since
             other = math.hypot(off, sizes * min(max(again, 0.0), 1.0))
             if other < error:
@@ -112,7 +112,7 @@ class Sizes:
         return float(np.clip((believed / _FEW_TELL) ** _POWER, _LEAST_REST, 1.0))
 
 
-def full_pulls(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
+def largest_sum(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
     """Return the largest possible sum of scores, in multiples of one score's bound C.
 
     It is estimated from the released variance of the sum, with its error. A score psi within C has mean

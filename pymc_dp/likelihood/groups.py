@@ -8,7 +8,7 @@ import numpy as np
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
-from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Care
+from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Allowances
 
 # Number of spreads (standard deviations of levels) that are tried: equally spaced quantiles of the spreads of
 # the prior's draws.
@@ -70,7 +70,7 @@ class Spreads:
         return self._known
 
     @property
-    def care(self) -> Care:
+    def allowances(self) -> Allowances:
         """Allowance for errors in the result, which depends on whether there are groups."""
         return OF_GROUPS if self._columns else RESULT
 

@@ -14,7 +14,7 @@ from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inver
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
 from pymc_dp.likelihood.reach import Brackets, pulls_of_all
-from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Care, Round
+from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Allowances, Round
 from pymc_dp.likelihood.straight import (
     at_mean_slope,
     believed_of_groups,
@@ -69,7 +69,7 @@ class Learnt:
     around : ndarray, shape (p, p)
         Covariance of the points of the next round: the mean of `covariance` and of that under the original
         prior, in which groups' spreads are not learnt.
-    wide : bool
+    exact : bool
         Whether the last round alone counts, since it has neither noise nor clipping.
     """
 
@@ -86,16 +86,16 @@ class Learnt:
         self.rounds: list[Round] = []
         self.mean, self.covariance = prior.mean, inverse(prior.precision)
         self.around = self.covariance
-        self.wide = False
+        self.exact = False
 
     def learn(self, one: Round, last: bool) -> None:
         """Add a round, and update beliefs."""
         self.rounds.append(one)
         # `WALK` takes slopes to be large, and groups to be alike: groups' spreads are learnt without that.
-        care = self._spreads.care
-        first = (care,) if care is OF_GROUPS else ()
+        allowances = self._spreads.allowances
+        first = (allowances,) if allowances is OF_GROUPS else ()
         if last:
-            self._look((WALK, *(care,) * _LAST_PASSES), _LAST_SETTLED)
+            self._look((WALK, *(allowances,) * _LAST_PASSES), _LAST_SETTLED)
         else:
             self._look((*first, *(WALK,) * _PASSES), _SETTLED)
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
@@ -110,16 +110,18 @@ class Learnt:
         """Whether the last round shows that the parameters are far away, and that those of a group are."""
         return self.rounds[-1].is_far, self.brackets.still_pull
 
-    def _look(self, cares: Iterable[Care], settled: float) -> None:
-        """Compute the likelihood of all rounds and the posterior, with each care until beliefs settle."""
-        says = self.rounds[-1:] if self.wide else self.rounds
-        for care, times in groupby(cares):
+    def _look(self, passes: Iterable[Allowances], settled: float) -> None:
+        """Compute the likelihood of all rounds and the posterior, in passes until beliefs settle."""
+        says = self.rounds[-1:] if self.exact else self.rounds
+        for allowances, times in groupby(passes):
             for one in says:
                 one.doubt = 1.0
             beliefs = Relaxed(self.brackets.within(self.mean), self.covariance)
             for _ in times:
-                self._mixture: Mixture = believed(says, beliefs.mean, beliefs.covariance, self.prior, care)
-                if care is OF_GROUPS:
+                self._mixture: Mixture = believed(
+                    says, beliefs.mean, beliefs.covariance, self.prior, allowances
+                )
+                if allowances is OF_GROUPS:
                     self._spreads.learn(self._mixture)
                     self.prior = self._spreads.prior
                 if beliefs.step(*self._mixture.moments(self.prior)) <= settled:
@@ -142,20 +144,20 @@ class Learnt:
         last = self.rounds[-1]
         far = self._find_far()
         arrived = not (far[self._of_all].any() or far.all()) and last.pulling < AT_REST
-        if not (self.wide or arrived):
+        if not (self.exact or arrived):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
         variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
-        adrift = np.zeros_like(self.covariance) if self.wide else last.adrift(far)
+        adrift = np.zeros_like(self.covariance) if self.exact else last.adrift(far)
         found = self._mixture.widened(variances + adrift).matched(self._whole)
-        if self._spreads.care is OF_GROUPS and not self.wide:
+        if self._spreads.allowances is OF_GROUPS and not self.exact:
             own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
             levels = self._straight().widened(own + adrift).matched(self._whole)
             found = with_differences(found, levels, self._whole, self._lookups)
         if not np.isfinite(found.information).all():
             return OneSided.nowhere(Message.nothing(len(self.mean)))
-        if self.wide:
+        if self.exact:
             return OneSided.nowhere(found)
-        if self._spreads.care is OF_GROUPS:
+        if self._spreads.allowances is OF_GROUPS:
             found = without_hidden_differences(found, self._whole, self._lookups)
             left = inverse(self._whole.precision + found.information)
             mean = left @ (self._whole.precision @ self._whole.mean + found.vector)
@@ -180,7 +182,7 @@ class Learnt:
         alone = np.sqrt(last.weights @ last.own_squares(spread)) >= _ARRIVED
         alone |= self.brackets.open_ended
         kept = ~alone | self._of_all
-        last.find_distances(spread * np.outer(kept, kept), self._spreads.care)
+        last.find_distances(spread * np.outer(kept, kept), self._spreads.allowances)
         return alone | last.is_beyond(_ARRIVED, pulls_of_all(self.rounds))
 
     def _straight(self) -> Mixture:
@@ -206,11 +208,11 @@ class Learnt:
             metric = one.metric * near_zero.slopes(one.point)
             variances = self.prior.variances(metric)
             self.rounds[k] = replace(one, point=near_zero.psi(one.point), metric=metric, prior=variances)
-        self._look([self._spreads.care] * _LAST_PASSES, _LAST_SETTLED)
+        self._look([self._spreads.allowances] * _LAST_PASSES, _LAST_SETTLED)
 
 
 def believed(
-    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Normal, care: Care
+    rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray, prior: Normal, allowances: Allowances
 ) -> Mixture:
     """Compute the likelihood of all scores, each linear in the parameters up to its misfit.
 
@@ -225,19 +227,19 @@ def believed(
     covariance : ndarray, shape (p, p)
         Posterior of the parameters as known so far, on which misfits depend.
     prior : Normal
-    care : Care
+    allowances : Allowances
     """
     message, last = Message.nothing(len(mean)), rounds[-1]
     for one in rounds:
-        noise = one.noises + one.misfit(mean, covariance, care)
+        noise = one.noises + one.misfit(mean, covariance, allowances)
         if one is not last:
-            more = 1 / np.sqrt(one.counting(care.half))
+            more = 1 / np.sqrt(one.counting(allowances.half))
             noise = noise * np.outer(more, more)
         says = _Score.of(one, one.slopes_up_to(last), noise)
-        mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, care)
+        mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
         while surprise > 1 and one.doubt < _MOST_DOUBT and message.information.any():
             one.doubt *= 2 * surprise
-            mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, care)
+            mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
         one.weights = mixture.weights
         if one is not last:
             message = mixture.matched(prior, covariances)
@@ -290,7 +292,7 @@ class _Score(NamedTuple):
 
 
 def _learnt(
-    one: Round, says: _Score, earlier: Message, prior: Normal, care: Care
+    one: Round, says: _Score, earlier: Message, prior: Normal, allowances: Allowances
 ) -> tuple[Mixture, np.ndarray, float]:
     """Return the likelihood of an earlier message and of a score, and how surprising the score is.
 
@@ -305,7 +307,7 @@ def _learnt(
     covariances, volumes = inverse_and_volume(known + says.information)
     explained = np.einsum("ki,kij,kj->k", pulls, covariances, pulls)
     squares = np.maximum((apart**2).sum(1) - explained, 0.0)
-    density = -0.5 * squares - 0.5 * volumes + care.regular * one.volumes
+    density = -0.5 * squares - 0.5 * volumes + allowances.regular * one.volumes
     weights = _weights(density)
     expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
     mixture = Mixture(says.information + earlier.information, says.vectors + earlier.vector, weights)

@@ -14,7 +14,7 @@ from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.centring import Told
+from pymc_dp.likelihood.centring import Estimates
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee
@@ -130,8 +130,10 @@ class Likelihood:
         each = zip(
             self.coordinates, np.split(mode, ends), np.split(np.diag(self.information), ends), strict=True
         )
-        told = {part.name: Told(one.reshape(part.shape), two.reshape(part.shape)) for part, one, two in each}
-        return self.public.model(self._log_likelihood, told)
+        estimates = {
+            part.name: Estimates(one.reshape(part.shape), two.reshape(part.shape)) for part, one, two in each
+        }
+        return self.public.model(self._log_likelihood, estimates)
 
     def potential(self, /, name: str | None = None, **parameters: TensorLike) -> Variable:
         """Add this likelihood to the model of the context, as a Potential.

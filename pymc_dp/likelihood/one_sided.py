@@ -38,12 +38,12 @@ class OneSided(NamedTuple):
     ----------
     message : Message
         Widened in that direction, as the fall of the information requires.
-    way : ndarray, shape (p,)
+    direction : ndarray, shape (p,)
         Direction from the start, of length 1, if parameters farther out are as likely; else zeros.
     """
 
     message: Message
-    way: np.ndarray
+    direction: np.ndarray
 
     @classmethod
     def nowhere(cls, message: Message) -> "OneSided":
@@ -76,51 +76,52 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
     known = prior.precision + message.information
     covariance = inverse(known)
     mean = covariance @ (prior.precision @ prior.mean + message.vector)
-    way = mean - rounds[0].point
-    length = float(np.linalg.norm(way))
+    direction = mean - rounds[0].point
+    length = float(np.linalg.norm(direction))
     if not (message.information.any() and length > 0):
         return OneSided.nowhere(message)
-    way /= length
-    variance, before = float(way @ covariance @ way), float(way @ inverse(prior.precision) @ way)
-    middle, told = float(way @ prior.mean), 1 / variance - 1 / before
-    falls = _falls(rounds, way)
-    if not (falls > 0 and told > 0):
+    direction /= length
+    variance = float(direction @ covariance @ direction)
+    before = float(direction @ inverse(prior.precision) @ direction)
+    middle, precision = float(direction @ prior.mean), 1 / variance - 1 / before
+    falls = _falls(rounds, direction)
+    if not (falls > 0 and precision > 0):
         return OneSided.nowhere(message)
-    u, last = float(way @ mean), float(way @ rounds[-1].point)
-    says = (u / variance - middle / before) / told - last
+    u, last = float(direction @ mean), float(direction @ rounds[-1].point)
+    says = (u / variance - middle / before) / precision - last
     far = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
     points = np.sort(np.append(middle + np.sqrt(before) * far, u + np.sqrt(variance) * far))
     apart = -np.expm1(np.minimum(-falls * (points - last), _STEEPEST)) / falls - says
-    density = -0.5 * (points - middle) ** 2 / before - 0.5 * told * apart**2
+    density = -0.5 * (points - middle) ** 2 / before - 0.5 * precision * apart**2
     weights = np.gradient(points) * np.exp(density - density.max())
     more = float(weights @ (points - u) ** 2 / weights.sum()) - variance
-    is_open = 0.5 * told * max(1 / falls - says, 0.0) ** 2 < _OPEN
+    is_open = 0.5 * precision * max(1 / falls - says, 0.0) ** 2 < _OPEN
     if more > 0:
-        alone = float(way @ inverse(message.information + RIDGE * prior.precision) @ way)
+        alone = float(direction @ inverse(message.information + RIDGE * prior.precision) @ direction)
         taken = min(more / (variance * (variance + more)), _MOST_TAKEN / alone)  # what is left is positive
-        values, vectors = np.linalg.eigh(message.information - taken * np.outer(way, way))
+        values, vectors = np.linalg.eigh(message.information - taken * np.outer(direction, direction))
         information = (vectors * np.maximum(values, 0.0)) @ vectors.T
         vector = (information + prior.precision) @ mean - prior.precision @ prior.mean
         message = Mixture(information[None], vector[None], np.ones(1)).matched(prior)
-    return OneSided(message, way) if is_open else OneSided.nowhere(message)
+    return OneSided(message, direction) if is_open else OneSided.nowhere(message)
 
 
-def _falls(rounds: Sequence[Round], way: np.ndarray) -> float:
+def _falls(rounds: Sequence[Round], direction: np.ndarray) -> float:
     """Return rho, the slope at which the logarithm of the information falls, by least squares.
 
     Draws of a slope that noise hides are positive, and the larger the more noise there is: the information
     would seem to fall from round to round, even at one point. So only rounds count that determine it.
     """
-    places = np.array([way @ one.point for one in rounds])
-    known = np.array([_logarithm(one, way) for one in rounds])
+    places = np.array([direction @ one.point for one in rounds])
+    known = np.array([_logarithm(one, direction) for one in rounds])
     weights = np.maximum(1 / (known[:, 1] ** 2 + _BENT**2) - 1 / (_HIDDEN**2 + _BENT**2), 0.0)
     away = places - weights @ places / max(weights.sum(), 1e-300)
     return -float(weights * away @ known[:, 0]) / (float(weights @ away**2) + _FASTEST**-2)
 
 
-def _logarithm(one: Round, way: np.ndarray) -> tuple[float, float]:
+def _logarithm(one: Round, direction: np.ndarray) -> tuple[float, float]:
     """Return mean and standard deviation, over draws of the slope, of the logarithm of the information."""
-    along = one.back.T @ way
-    told = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
-    mean = float(one.weights @ told)
-    return mean, float(np.sqrt(one.weights @ (told - mean) ** 2))
+    along = one.back.T @ direction
+    logarithms = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
+    mean = float(one.weights @ logarithms)
+    return mean, float(np.sqrt(one.weights @ (logarithms - mean) ** 2))

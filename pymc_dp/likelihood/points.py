@@ -17,7 +17,7 @@ _WITHOUT_NOISE = 1024
 UNBOUNDED = np.array([[-np.inf], [np.inf]])
 
 
-def number_of_twins(n: float, last: bool = False, wide: bool = False) -> int:
+def number_of_twins(n: float, last: bool = False, exact: bool = False) -> int:
     """Return the number of twins of each record: an even number, since points come in pairs.
 
     Parameters
@@ -26,11 +26,11 @@ def number_of_twins(n: float, last: bool = False, wide: bool = False) -> int:
         Number of records.
     last : bool
         Whether this is the last round.
-    wide : bool
+    exact : bool
         Whether there is neither noise nor clipping.
     """
     least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
-    return 2 * int(np.clip(comparisons / n, least, _WITHOUT_NOISE if wide else most) / 2)
+    return 2 * int(np.clip(comparisons / n, least, _WITHOUT_NOISE if exact else most) / 2)
 
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:

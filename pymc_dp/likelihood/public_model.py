@@ -16,7 +16,7 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 
 from pymc_dp.likelihood import left_out
-from pymc_dp.likelihood.centring import Told, centring_of
+from pymc_dp.likelihood.centring import Estimates, centring_of
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.reach import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
@@ -225,7 +225,7 @@ class PublicModel:
     def model(
         self,
         log_likelihood: Callable[[Sequence[Variable]], Variable],
-        told: Mapping[str, Told] | None = None,
+        estimates: Mapping[str, Estimates] | None = None,
     ) -> pm.Model:
         """Make a PyMC model of the public part, with the likelihood as a Potential.
 
@@ -233,7 +233,7 @@ class PublicModel:
         ----------
         log_likelihood : callable
             Function of the likelihood coordinates, one graph for each part; returns a scalar.
-        told : dict of str to Told, optional
+        estimates : dict of str to Estimates, optional
             Mode and information of the likelihood for each part. The parametrisation of levels of groups is
             chosen by them (`centring_of`).
         """
@@ -250,8 +250,12 @@ class PublicModel:
                     one = graphs.free[name]
                     model.free_RVs.append(variable)
                     transform = one.transform
-                    if transform is None and told is not None and f"{name}_centring__" not in graphs.named:
-                        transform = centring_of(variable, free, told.get(name))
+                    if (
+                        transform is None
+                        and estimates is not None
+                        and f"{name}_centring__" not in graphs.named
+                    ):
+                        transform = centring_of(variable, free, estimates.get(name))
                     model.create_value_var(variable, transform=transform, default_transform=None)
                     model.set_initval(variable, one.initial)
                 elif name in graphs.data:

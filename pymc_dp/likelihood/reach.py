@@ -69,12 +69,12 @@ def longest_step(observed: Iterable[Variable]) -> float:
     return longest
 
 
-def shortened(way: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> np.ndarray:
+def shortened(step: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> np.ndarray:
     """Shorten a step (p,) to the posterior mean where the posterior is uncertain.
 
     Parameters
     ----------
-    way : ndarray, shape (p,)
+    step : ndarray, shape (p,)
     covariance : ndarray, shape (p, p)
         Covariance of the posterior.
     of_one : ndarray, shape (p, p)
@@ -86,7 +86,7 @@ def shortened(way: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> np
     1944, A method for the solution of certain non-linear problems in least squares).
     """
     known = inverse(covariance)
-    return np.linalg.solve(known + of_one / _TRUSTED**2, known @ way)
+    return np.linalg.solve(known + of_one / _TRUSTED**2, known @ step)
 
 
 class Reach:

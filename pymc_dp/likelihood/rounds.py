@@ -36,7 +36,7 @@ _ALL_PULL = 0.95
 _TAKERS = 2.0
 # What the groups of a look-up absorb has this part of its variance in common.
 _IN_COMMON = 0.5
-# An earlier score's variance is multiplied by 1 + (distance / `Care.half`)**_SHARP.
+# An earlier score's variance is multiplied by 1 + (distance / `Allowances.half`)**_SHARP.
 _SHARP = 4
 # A distance counts as at least this quantile of the distances of all coordinates (of ten: as the largest).
 _USUAL = 0.9
@@ -47,7 +47,7 @@ AT_REST = 0.12
 _NOWHERE = 30.0
 
 
-class Care(NamedTuple):
+class Allowances(NamedTuple):
     """How much allowance is made for errors that the releases do not show.
 
     Attributes
@@ -77,12 +77,12 @@ class Care(NamedTuple):
 
 #: During the search: standing still is worse than going too far, and if earlier scores did not count, a step
 #: would have the noise of one round alone.
-WALK = Care(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
+WALK = Allowances(0.4, 1.0, 2.0, 2.0, 0.0, 0.0)
 #: For the result.
-RESULT = Care(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
+RESULT = Allowances(0.4, 0.0, 0.9, 0.0, 1.0, 0.35)
 #: For the result if there are groups: what is unknown of these is a sum of many squares, which a scale would
 #: absorb.
-OF_GROUPS = Care(0.4, 0.0, 0.7, 0.0, 1.0, 0.35)
+OF_GROUPS = Allowances(0.4, 0.0, 0.7, 0.0, 1.0, 0.35)
 
 
 @dataclass(eq=False)
@@ -117,8 +117,8 @@ class Round:
         Posterior weights of the draws.
     records : float
         Number of records, at least approximately: public.
-    telling : float
-        Largest sum of scores that the records can reach, over `bound`, as far as it was seen (`full_pulls`).
+    reachable : float
+        Largest sum of scores that the records can reach, over `bound`, as far as it was seen (`largest_sum`).
     hidden : ndarray of bool, shape (p,)
         Coordinates of the metric for which no count shows how many records they touch.
     most : ndarray, shape (p,)
@@ -144,7 +144,7 @@ class Round:
     prior: np.ndarray
     weights: np.ndarray
     records: float
-    telling: float
+    reachable: float
     hidden: np.ndarray
     most: np.ndarray
     groups: Sequence[np.ndarray] = ()
@@ -259,7 +259,7 @@ class Round:
         Where all of it is reached the parameters may be anywhere, as with a count that noise does not
         distinguish from zero.
         """
-        part = min((self._pull + self.noise) / (self.bound * self.telling), _ALL_PULL)
+        part = min((self._pull + self.noise) / (self.bound * self.reachable), _ALL_PULL)
         return part / (1 - part)
 
     def adrift(self, far: np.ndarray) -> np.ndarray:
@@ -275,7 +275,7 @@ class Round:
         rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.T @ rows
 
-    def taken(self, spread: np.ndarray, care: Care) -> np.ndarray:
+    def taken(self, spread: np.ndarray, allowances: Allowances) -> np.ndarray:
         """Return how much of each coordinate's score, shape (p,), may be due to errors in other coordinates.
 
         A scale takes for noise what unknown levels add to squared residuals. Of many coordinates few absorb
@@ -286,16 +286,16 @@ class Round:
         ----------
         spread : ndarray, shape (p, p)
             Second moment of the parameters around the point, in the metric.
-        care : Care
+        allowances : Allowances
         """
         part = self.touched / self.touched.max()
-        own = care.taken * np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
+        own = allowances.taken * np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
         own = np.minimum(own, self.most)
         few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
         return np.maximum(own, few * part * max(own.sum(), 0.0))
 
     def taken_for_other(
-        self, mean: np.ndarray, covariance: np.ndarray, care: Care, lookups: Sequence[np.ndarray]
+        self, mean: np.ndarray, covariance: np.ndarray, allowances: Allowances, lookups: Sequence[np.ndarray]
     ) -> np.ndarray:
         """Return a root R, shape (p, p), of the covariance ``R R'`` of errors by absorption (see `taken`).
 
@@ -307,11 +307,11 @@ class Round:
         mean : ndarray, shape (p,)
         covariance : ndarray, shape (p, p)
             Posterior of the parameters.
-        care : Care
+        allowances : Allowances
         lookups : sequence of ndarray of int, shape (G, q)
             Coordinates of the metric that belong to each group.
         """
-        taken = self.taken(self.spread_of(mean, covariance), care)
+        taken = self.taken(self.spread_of(mean, covariance), allowances)
         columns = np.diag(taken)
         for places in lookups:
             columns[:, places] = 0.0
@@ -352,17 +352,17 @@ class Round:
         away = self.back.T @ (mean - self.point)
         return np.outer(away, away) + self.back.T @ covariance @ self.back
 
-    def find_distances(self, spread: np.ndarray, care: Care) -> np.ndarray:
+    def find_distances(self, spread: np.ndarray, allowances: Allowances) -> np.ndarray:
         """Keep distances to parameters with this second moment around the point, in the metric: `distances`.
 
         Returned are their squares by draw and coordinate, shape (m, p).
         """
         shown = max(self.pulled, self.saturated)
-        each = np.maximum(self.squares(spread), care.pulled * shown**2)
+        each = np.maximum(self.squares(spread), allowances.pulled * shown**2)
         self.distances = np.sqrt(self.weights @ each)
         return each
 
-    def misfit(self, mean: np.ndarray, covariance: np.ndarray, care: Care) -> np.ndarray:
+    def misfit(self, mean: np.ndarray, covariance: np.ndarray, allowances: Allowances) -> np.ndarray:
         """Return the covariance, in the metric, of the score's deviation from a linear function.
 
         The parameters have the posterior with this mean and covariance. Relative to the change of the score,
@@ -370,14 +370,14 @@ class Round:
         are kept as `distances`.
         """
         spread = self.spread_of(mean, covariance)
-        each = self.find_distances(spread, care)
-        factor = care.misfit * np.sqrt(each / (1 + care.bounded * each))
+        each = self.find_distances(spread, allowances)
+        factor = allowances.misfit * np.sqrt(each / (1 + allowances.bounded * each))
         scaled = (np.sqrt(self.weights)[:, None] * factor)[:, None, :] * (roots(spread).T @ self.slopes)
         scaled = scaled.reshape(-1, len(spread))
         total = scaled.T @ scaled
         part, most = self.touched / self.touched.max(), self.touched.max()
         sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
-        taken = self.taken(spread, care) ** 2
+        taken = self.taken(spread, allowances) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 

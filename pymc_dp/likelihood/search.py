@@ -9,12 +9,12 @@ from pymc_dp.likelihood import shares
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import (
     Efficiency,
+    expected_distance,
     more_than_usual,
     sharpest_bounds,
-    way_reckoned_with,
     wide_bounds,
 )
-from pymc_dp.likelihood.few import Sizes, full_pulls
+from pymc_dp.likelihood.few import Sizes, largest_sum
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
@@ -122,21 +122,22 @@ class Search:
             if self._step > _RESTART_STEP and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
             after = shares.of_next_round(share, self._step, self._longest)
-            share = self._measure.left if self._way < _NEAR else after  # near: the next round is the last
+            is_near = self._distance < _NEAR  # the next round is the last one then
+            share = self._measure.left if is_near else after
             share = shares.of_far_round(share, self._measure.left, *self._learnt.is_far)
-            self._learnt.wide |= math.isinf(self._mu) and self._way < _ARRIVING
+            self._learnt.exact |= math.isinf(self._mu) and self._distance < _ARRIVING
             self._count_again(shares.at_most(share, self._measure.left))
-        self._learnt.wide = math.isinf(self._mu)
+        self._learnt.exact = math.isinf(self._mu)
         self._round(_SPENDABLE * self._measure.left, last=True)
-        (message, way), unit = self._learnt.result(self._share), self._unit
+        (message, direction), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
-        if not self._learnt.wide:
+        if not self._learnt.exact:
             seen = [one.seen_in(np.diag(1 / unit)) for one in self._slopes.released]
             message = without_nested(message, seen, self._measure.source.sums)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
         information = self._more * self._information / np.outer(slopes, slopes)
         least = max(self._taken, 1.0) * message.information
-        return Found(point, message, self.rounds, self.shares, information, least, unit * way)
+        return Found(point, message, self.rounds, self.shares, information, least, unit * direction)
 
     @property
     def rounds(self) -> list[Round]:
@@ -161,10 +162,10 @@ class Search:
         scales = self._measure.scales(self._unit * self._point, number_of_twins(self._n), share)
         self.shares.append(share)
         seen = scales.sizes(self._measure.source.lookups)
-        found, touched, told = seen.information * self._unit**2, seen.touched, seen.touched > 0
-        if told.any():
+        found, touched, shown = seen.information * self._unit**2, seen.touched, seen.touched > 0
+        if shown.any():
             most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
-            found = np.where(told, found, most * np.median(found[told] / touched[told]))
+            found = np.where(shown, found, most * np.median(found[shown] / touched[shown]))
         return seen._replace(information=found, error=seen.error * self._unit**2)
 
     def _scale(self) -> None:
@@ -227,18 +228,18 @@ class Search:
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         held = self._pinned.information(self._information)
         says = self._pinned.score(self._information, self._point)
-        way = way_reckoned_with(self._n, self._mu, self._way if self.rounds else math.inf)
-        best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, way)
-        best = wide_bounds(size) if self._learnt.wide else best
+        distance = expected_distance(self._n, self._mu, self._distance if self.rounds else math.inf)
+        best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, distance)
+        best = wide_bounds(size) if self._learnt.exact else best
         self._taken = self._n * best.variance  # variance with noise and clipping, over that without
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        twins = number_of_twins(self._n, last, self._learnt.wide)
+        twins = number_of_twins(self._n, last, self._learnt.exact)
         points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
         seen = self._measure.compare(points, weighted, bounds, twins, parts)
         apart = overall.apart(seen, self._longer)
         rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
-        rest = 1.0 if self._learnt.wide else rest
+        rest = 1.0 if self._learnt.exact else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
@@ -260,14 +261,14 @@ class Search:
                 hidden=self._slopes.hidden,
                 most=bounds.score * self._slopes.number,
                 groups=self._places.lookups,
-                telling=math.inf if self._learnt.wide else full_pulls(seen, left, bounds, self._n, size),
+                reachable=math.inf if self._learnt.exact else largest_sum(seen, left, bounds, self._n, size),
             ),
             last,
         )
         self.shares.append(share)
         self._seen = seen
         self._information = self.rounds[-1].mean / left.slope - held
-        if not self._learnt.wide:
+        if not self._learnt.exact:
             self._more = more_than_usual(self._share, best.clip, size, self._rank)
         self._about = self._shrunk(left) + self._pinned.information(self._information) - held
 
@@ -281,8 +282,8 @@ class Search:
 
     def _move(self) -> float:
         """Move towards the posterior mean; return the length of the step before `longest` limits it."""
-        one, way = self.rounds[-1], self._learnt.mean - self._point
-        step = self._near_zero.step(shortened(way, self._learnt.covariance, one.mean / one.touched.max()))
+        one, to_mean = self.rounds[-1], self._learnt.mean - self._point
+        step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
@@ -294,7 +295,7 @@ class Search:
         return length
 
     @property
-    def _way(self) -> float:
+    def _distance(self) -> float:
         """Expected distance to the parameters: by the posterior, but at least half of the last step."""
         return max(self._step / 2, self.rounds[-1].length(self._learnt.covariance))
 

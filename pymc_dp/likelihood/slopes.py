@@ -85,14 +85,14 @@ class Slopes:
 
     def __init__(self, places: Places, n: float, most: int, counted: Counted):
         touched = counted.touched
-        self._places, self._n, self._most, self._told = places, n, most, touched > 0
+        self._places, self._n, self._most, self._shown = places, n, most, touched > 0
         number, own = (
-            np.where(self._told, np.clip(each, 1.0, n), places.hidden(n))
+            np.where(self._shown, np.clip(each, 1.0, n), places.hidden(n))
             for each in (touched, counted.number)
         )
         self.touched, self._touched, self.number = number[places.order], number, own[places.order]
         self._own, self._own_error = own, counted.number_error
-        self._alone = ~self._told & (places.hidden(n) >= n)  # of a look-up, other groups show it
+        self._alone = ~self._shown & (places.hidden(n) >= n)  # of a look-up, other groups show it
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
@@ -126,7 +126,7 @@ class Slopes:
 
     def count_again(self, counted: Counted) -> None:
         """Scale the counted information as counts at another point show: one factor for all coordinates."""
-        self.counted = self.counted * counted.over(self.counted, self._told & (counted.touched > 0))[0]
+        self.counted = self.counted * counted.over(self.counted, self._shown & (counted.touched > 0))[0]
 
     def scale(self, factor: float) -> None:
         """Multiply what is believed of the slope by a factor by which counts differ from it."""
@@ -176,7 +176,7 @@ class Slopes:
         before = before._replace(variance=(1 + self._few**2) * before.variance)
         root = metric * np.sqrt(self._own / self._touched)
         expected = np.where(
-            self._told[self._places.order], np.diag(root @ self.counted @ root.T), self.touched
+            self._shown[self._places.order], np.diag(root @ self.counted @ root.T), self.touched
         )
         before = self._diagonal.learn(
             before, here, expected, 1.0 if first else DRIFT + min(moved, 1.0), change
@@ -212,9 +212,9 @@ class Slopes:
             return last
         errors = both * np.where(self._places.shown, beside * _CORRELATED, _ANY)
         errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
-        told = np.outer(self._told, self._told)
-        sizes = np.sqrt(np.where(self._told, np.diag(self.counted), number))
-        errors = np.where(told, errors, _UNKNOWN) * np.outer(sizes, sizes)
+        shown = np.outer(self._shown, self._shown)
+        sizes = np.sqrt(np.where(self._shown, np.diag(self.counted), number))
+        errors = np.where(shown, errors, _UNKNOWN) * np.outer(sizes, sizes)
         return last.within(Slope(np.eye(len(metric)), self.counted, errors**2).seen_in(metric))
 
     def _correlated(self, here: Slope) -> float:

@@ -7,7 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_dp.likelihood.centring import NotCentred, PartlyCentred, Told, centring_of
+from pymc_dp.likelihood.centring import Estimates, NotCentred, PartlyCentred, centring_of
 from tests.conftest import NUMBA
 
 PARTS = np.array([0.0, 0.3, 1.0])
@@ -66,7 +66,7 @@ def test_vectors_are_centred_where_data_say_much_of_them(information, kind):
         factor = pm.math.expand_packed_triangular(2, factor)
         pm.MvNormal("x", np.zeros(2), chol=factor, shape=(4, 2))
         pm.MvNormal("y", np.zeros(2), cov=np.eye(2), shape=(4, 2))
-    told = Told(np.c_[LEVELS, LEVELS], np.full((4, 2), information))
+    told = Estimates(np.c_[LEVELS, LEVELS], np.full((4, 2), information))
     assert isinstance(centring_of(model["x"], set(model.free_RVs), told), kind)
     assert centring_of(model["y"], set(model.free_RVs), told) is None
 
@@ -75,7 +75,7 @@ def parts_of(define, mode, information, told=True):
     """What is kept of the variable ``x``; None where it is sampled as it is."""
     with pm.Model() as model:
         define()
-    about = Told(np.asarray(mode, float), np.asarray(information, float)) if told else None
+    about = Estimates(np.asarray(mode, float), np.asarray(information, float)) if told else None
     found = centring_of(model["x"], set(model.free_RVs), about)
     return None if found is None else found._kept
 

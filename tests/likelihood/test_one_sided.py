@@ -32,7 +32,7 @@ def made(place, slope):
         prior=np.ones(2),
         weights=np.ones(1),
         records=1000.0,
-        telling=1000.0,
+        reachable=1000.0,
         hidden=np.zeros(2, dtype=bool),
         most=np.full(2, 1000.0),
     )
@@ -76,7 +76,7 @@ def test_a_likelihood_is_as_wide_as_its_exponential_law(first, pull, is_open):
     assert same == pytest.approx(mean, rel=1e-6)
     # The direction has a little of the other coordinate, which is known.
     assert ours == pytest.approx(variance, rel=0.1)
-    assert found.way.any() == is_open
+    assert found.direction.any() == is_open
     linear = deviation(message)[0]
     assert ours > 1.3 * linear if is_open else ours == pytest.approx(linear, rel=0.01)
 
@@ -85,7 +85,7 @@ def test_what_does_not_fall_stays_as_it_is():
     for falls in (0.0, -1.0):
         rounds, message, _ = way(falls, 30.0, 7.0)
         found = widen_one_sided(rounds, message, PRIOR)
-        assert found.message is message and not found.way.any()
+        assert found.message is message and not found.direction.any()
     nothing = Message.nothing(2)
     assert widen_one_sided(rounds, nothing, PRIOR).message is nothing
 

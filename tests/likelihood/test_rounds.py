@@ -29,7 +29,7 @@ def taken_at(slopes, touched, metric=None):
         prior=np.full(p, 1e6),
         weights=np.full(len(slopes), 1 / len(slopes)),
         records=float(touched.max()),
-        telling=float(touched.max()),
+        reachable=float(touched.max()),
         hidden=np.zeros(p, dtype=bool),
         most=1e3 * touched,
     )

@@ -90,7 +90,7 @@ class Near(Search):
         self._sizes.since = 1.0
         return 0.01
 
-    _way = 0.01
+    _distance = 0.01
     _share = 1.0
 
 
@@ -112,7 +112,7 @@ def test_sizes_are_counted_where_the_last_round_is():
     said = Message(np.eye(SIZE), np.zeros(SIZE))
     rounds = [SimpleNamespace()]
     search._learnt = SimpleNamespace(
-        result=lambda *given: OneSided.nowhere(said), wide=False, is_far=(False, False), rounds=rounds
+        result=lambda *given: OneSided.nowhere(said), exact=False, is_far=(False, False), rounds=rounds
     )
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]

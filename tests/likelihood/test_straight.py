@@ -195,16 +195,16 @@ def test_reference_levels_are_no_trouble():
 
 def test_what_all_see_of_groups_is_taken_by_a_scale_and_by_all_groups_alike():
     """Of four groups and a scale, where levels have a variance of .2 and 100 records each see them."""
-    touched, care = np.append(np.full(4, 100.0), 400.0), OF_GROUPS
+    touched, allowances = np.append(np.full(4, 100.0), 400.0), OF_GROUPS
     last = taken_at(np.diag(touched)[None], touched)
     covariance = np.diag([0.2, 0.2, 0.2, 0.2, 0.0])
-    root = last.taken_for_other(np.zeros(5), covariance, care, [np.arange(4)[:, None]])
+    root = last.taken_for_other(np.zeros(5), covariance, allowances, [np.arange(4)[:, None]])
     off = root @ root.T
     # Of each level .2 is taken, in parts that are the same; of the scale what 400 records see, at least.
-    np.testing.assert_allclose(off[:4, :4], 0.5 * (care.taken * 0.2) ** 2)
-    assert off[4, 4] == pytest.approx((care.taken * 0.2) ** 2)
-    away = last.taken_for_other(np.array([1.0, 0, 0, 0, 0]), covariance, care, [np.arange(4)[:, None]])
-    assert (away @ away.T)[0, 0] == pytest.approx(0.5 * (care.taken * 1.2) ** 2)
+    np.testing.assert_allclose(off[:4, :4], 0.5 * (allowances.taken * 0.2) ** 2)
+    assert off[4, 4] == pytest.approx((allowances.taken * 0.2) ** 2)
+    away = last.taken_for_other(np.array([1.0, 0, 0, 0, 0]), covariance, allowances, [np.arange(4)[:, None]])
+    assert (away @ away.T)[0, 0] == pytest.approx(0.5 * (allowances.taken * 1.2) ** 2)
 
 
 def test_noise_is_added_to_what_a_likelihood_is_of():
