@@ -28,6 +28,8 @@ _FEWEST_DRAWS = 4
 _MOST_DRAWS = 24
 # Largest standard deviation of a group's slope around the common level of all groups, over that level.
 _UNLIKE = 0.5
+# Number of parts of that variance that are tried.
+_PARTS = 40
 # Smallest common level, over the expected one.
 _LEAST_LEVEL = 0.2
 
@@ -183,17 +185,26 @@ class Diagonal:
             variance[places, places] = np.minimum(variance[places, places], most[places])
             some = places[near[places]]
             if self._seen is not None and len(some) >= FEWEST:
-                allowance, units = 1 + 2 * math.sqrt(2 / len(some)), expected[some]
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
-                by_unit = ((one / units**k)[:, None] for k, one in ((1, own), (2, noise), (2, most[some])))
-                by_chance = np.maximum(
-                    units, 1.0
-                )  # the variance of a number of records that is a Poisson one
-                unlike = np.minimum(most[some], by_chance + allowance * _unlike(*by_unit) * units**2)
+                apart = own - level * expected[some]
+                unlike = np.maximum(_part_of(most[some], apart, noise) * most[some], expected[some])
                 part = noise / (noise + unlike)
-                mean[some, some] = own + part * (level * units - own)
+                mean[some, some] = own - part * apart
                 variance[some, some] = part * unlike
         return slope._replace(mean=mean, variance=variance)
+
+
+def _part_of(most: np.ndarray, apart: np.ndarray, noise: np.ndarray) -> float:
+    """Return which part q of the largest possible variances deviations have, behind noise: all of shape (G,).
+
+    It is the mean of q under its likelihood and a uniform prior of its root: where noise hides differences,
+    these may be as large as possible.
+    """
+    parts = ((np.arange(_PARTS) + 0.5) / _PARTS) ** 2
+    variances = noise + parts[:, None] * most
+    density = -0.5 * (np.log(variances) + apart**2 / variances).sum(1)
+    weights = np.exp(density - density.max())
+    return float(weights @ parts / weights.sum())
 
 
 class Alike:
