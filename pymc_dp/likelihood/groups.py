@@ -155,14 +155,11 @@ class Diagonal:
             else:
                 mean[places, places] = level * expected[places]
             self.error_of_level[places] = min(math.sqrt(part) * error / level, 1.0)
-        factors = np.outer(roots, roots)
-        if self._seen is None:
-            self._seen = seen
-        else:
+        if self._seen is not None:
             last = self._seen.seen_in(seen.metric)
-            last = last._replace(mean=factors * last.mean, variance=factors**2 * (last.variance + change))
-            self._seen = last.and_also(seen.mean, seen.variance)
-        return before._replace(mean=factors * mean)
+            seen = last._replace(variance=last.variance + change).and_also(seen.mean, seen.variance)
+        self._seen = seen
+        return before._replace(mean=mean * np.outer(roots, roots))
 
     def within(self, slope: Slope, expected: np.ndarray, errors: np.ndarray, near: np.ndarray) -> Slope:
         """Return a slope with the diagonal that groups have as they are alike.
@@ -186,10 +183,10 @@ class Diagonal:
             some = places[near[places]]
             if self._seen is not None and len(some) >= FEWEST:
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
-                apart = own - level * expected[some]
+                apart = own - own.sum() / expected[some].sum() * expected[some]
                 unlike = np.maximum(_part_of(most[some], apart, noise) * most[some], expected[some])
                 part = noise / (noise + unlike)
-                mean[some, some] = own - part * apart
+                mean[some, some] = level * expected[some] + (1 - part) * apart
                 variance[some, some] = part * unlike
         return slope._replace(mean=mean, variance=variance)
 
