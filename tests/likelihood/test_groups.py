@@ -145,18 +145,23 @@ def test_groups_are_as_alike_as_their_slopes_are_seen_to_be(differ, least, most)
 
 
 def test_differences_between_groups_are_those_of_all_rounds():
-    """Slopes of groups differ by half of their mean. In some rounds nothing is seen of that behind noise (the
-    control), in no search of 40: nothing is then said to be known well."""
-    truth, near = np.tile([50.0, 150.0], 10), np.ones(20, dtype=bool)
+    """Slopes differ by half of their mean, or not at all. Behind much noise none of 40 searches is sure of
+    either; eight rounds show more than one, and alike groups gain from one another."""
+    near, expected = np.ones(20, dtype=bool), np.full(20, 100.0)
 
-    def least_error(rounds, noise):
-        found = [
-            slopes_of_rounds(truth, truth * 0 + 100, truth * 0, near, rounds, noise, k) for k in range(40)
-        ]
-        return min(errors.max() for *_, errors in found)
+    def off(truth, rounds, noise):
+        found = [slopes_of_rounds(truth, expected, 0 * expected, near, rounds, noise, k) for k in range(40)]
+        mean, alone, errors = (np.array(each) for each in zip(*found, strict=True))
+        return np.std(mean - truth), np.std(alone - truth), errors.min()
 
-    assert least_error(8, 130.0) > 20
-    assert least_error(1, 130.0) < 12  # as random numbers of records differ
+    unlike, alike = np.tile([50.0, 150.0], 10), expected
+    once, _, least = off(unlike, 1, 130.0)
+    often, _, later = off(unlike, 8, 130.0)
+    assert min(least, later) > 15 and often < 0.8 * once
+    mean, alone, least = off(alike, 8, 30.0)
+    assert mean < 0.75 * alone and least < 8
+    mean, alone, _ = off(unlike, 8, 30.0)
+    assert mean > 0.95 * alone  # the control
 
 
 def test_a_hidden_group_may_have_few_records():
