@@ -176,6 +176,33 @@ def test_a_hidden_group_may_have_few_records():
     )  # the control: counts of others are not known so well
 
 
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_small_groups_beside_large_ones_are_known_no_better_than_their_records(monkeypatch):
+    """Six groups of 20 records beside others of up to 500; in units of what these have without noise."""
+    rng, sizes = np.random.default_rng(2), np.repeat([20, 60, 150, 500], 6)
+    group, levels = np.repeat(np.arange(24), sizes), rng.normal(9, 0.5, 24)
+    with pm.Model() as model:
+        level = pm.Normal("level", pm.Normal("mean", 0, 10), pm.HalfNormal("spread", 1), shape=24)
+        pm.Normal("y", level[group], pm.HalfNormal("sigma", 2), observed=rng.normal(levels[group], 1))
+
+    def found():
+        one = dp.release_likelihood(model, epsilon=2, delta=1e-6, debug_seed=2)
+        own = [one.labels.index(f"level[{k}]") for k in range(24)]
+        prior = 1e-6 * np.eye(len(one.labels))
+        prior[np.ix_(own, own)] += np.linalg.inv(0.25 * np.eye(24) + 100)
+        covariance = np.linalg.inv(one.information + prior)
+        mean = covariance @ (one.gradient + one.information @ one.point)
+        errors = (mean[own] - levels) / np.sqrt(np.diag(covariance)[own])
+        return np.abs(errors).max(), np.median(np.diag(one.information)[own][:6]) / 20
+
+    error, known = found()
+    assert error < 4 and known < 0.6
+    monkeypatch.setattr(groups, "_part_of", lambda *given: 0.0)  # the control: all are alike
+    error, known = found()
+    assert error > 5 and known > 2
+
+
 def test_points_have_their_centre_and_their_spread():
     root = np.random.default_rng(4).normal(size=(3, 3))
     covariance = root @ root.T

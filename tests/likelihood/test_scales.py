@@ -38,6 +38,22 @@ def test_a_size_says_how_far_noise_of_counts_moves_it():
     np.testing.assert_allclose(np.sqrt(np.mean(error**2)), found.std(), rtol=0.25)
 
 
+def test_how_many_units_a_hidden_group_has_is_as_certain_as_counts_make_it():
+    """Of sixty groups that none stands out of: alike ones have the mean of all, others mostly their own."""
+    random, lookup = np.random.default_rng(3), np.arange(60)[:, None]
+    for number in (np.full(60, 30.0), np.tile([3.0, 120.0], 30)):
+        counts = np.zeros((60, OCTAVES))
+        counts[:, LOWEST + 2] = number
+        off, said = [], []
+        for _ in range(40):
+            seen = Scales(counts + random.normal(0, 30.0, counts.shape), 30.0).sizes([lookup])
+            hidden = seen.number_error > 0
+            off.append((seen.number - number)[hidden])
+            said.append(seen.number_error[hidden])
+        off, said = (np.sqrt(np.mean(np.concatenate(each) ** 2)) for each in (off, said))
+        assert 0.4 < off / said < 1.1 and off < 60
+
+
 def test_sizes_that_noise_has_made_count_less():
     """One of two is eight times what was believed: by a count that may be noise, and by one that is not."""
     for error, least, most in ((6.0, 1.0, 1.2), (0.1, 2.5, 3.0)):
