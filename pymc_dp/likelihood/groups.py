@@ -28,6 +28,8 @@ _FEWEST_DRAWS = 4
 _MOST_DRAWS = 24
 # Largest standard deviation of a group's slope around the common level of all groups, over that level.
 _UNLIKE = 0.5
+# A group's slope that is farther from the common level than this many standard deviations is its own.
+_DIFFERENT = 3.0
 # Number of parts of that variance that are tried.
 _PARTS = 40
 # Smallest common level, over the expected one.
@@ -179,15 +181,18 @@ class Diagonal:
         mean, variance = slope.mean.copy(), slope.variance.copy()
         for places, level in zip(self._groups, self._levels, strict=True):
             most = level**2 * ((_UNLIKE * expected) ** 2 + errors**2)
-            variance[places, places] = np.minimum(variance[places, places], most[places])
+            known = np.minimum(np.diag(variance), most)
             some = places[near[places]]
             if self._seen is not None and len(some) >= FEWEST:
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
                 apart = own - own.sum() / expected[some].sum() * expected[some]
                 unlike = np.maximum(_part_of(most[some], apart, noise) * most[some], expected[some])
                 part = noise / (noise + unlike)
-                mean[some, some] = level * expected[some] + (1 - part) * apart
-                variance[some, some] = part * unlike
+                different = np.abs(apart) > _DIFFERENT * np.sqrt(noise + unlike)
+                together = level * expected[some] + (1 - part) * apart
+                mean[some, some] = np.where(different, np.diag(mean)[some], together)
+                known[some] = np.where(different, np.diag(variance)[some], part * unlike)
+            variance[places, places] = known[places]
         return slope._replace(mean=mean, variance=variance)
 
 

@@ -32,6 +32,8 @@ _BESIDE = 2
 # Octaves beside the window count if they are beyond this many standard deviations of the noise: three octaves
 # up, a count that is there by chance would enter the sum of squares 64-fold.
 _COUNTS = 4.0
+# Sizes of a look-up's scores are alike if their standard deviation, in octaves, seems to be at most this.
+_ALIKE = 0.75
 # Least count of a coordinate that does not stand out, over the mean of all such coordinates.
 _LEAST_COUNT = 0.25
 # A unit's twins are taken to be alike if the variance of their scores is at most this fraction of the mean of
@@ -58,6 +60,8 @@ class Counted(NamedTuple):
         the mean of its block.
     number_error : ndarray, shape (p,)
         Standard deviation of the error of `number` where the count is drawn to a mean; zero elsewhere.
+    alike : ndarray of bool, shape (p,)
+        Coordinates of look-ups whose groups have scores of about the same size, as far as counts show it.
     """
 
     information: np.ndarray
@@ -66,6 +70,7 @@ class Counted(NamedTuple):
     noise: float
     number: np.ndarray
     number_error: np.ndarray
+    alike: np.ndarray
 
     def over(self, information: np.ndarray, known: np.ndarray) -> tuple[float, float]:
         """Return the ratio of this information to another one, (p, p), and its relative error.
@@ -128,11 +133,13 @@ class Scales(NamedTuple):
         errors = np.array([one.error for one in found])
         number, number_error = touched.copy(), np.zeros(len(touched))
         # The last block has all that are hidden still: coefficients of many similar covariates, for example.
+        alike = np.zeros(len(touched), dtype=bool)
         for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
             hidden = block[touched[block] == 0]
+            together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
+            alike[block] = together.spread <= _ALIKE
             if not len(hidden):
                 continue
-            together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
             if together.units <= 0:
                 continue
             cells = self.counts[:, together.first : together.last]
@@ -141,7 +148,7 @@ class Scales(NamedTuple):
             number[hidden], number_error[hidden] = _shrunk(own, least)
             each = touched[hidden] / together.units
             information[hidden], errors[hidden] = each * together.information, each * together.error
-        return Counted(information, touched, errors, self.noise, number, number_error)
+        return Counted(information, touched, errors, self.noise, number, number_error, alike)
 
 
 def _shrunk(counts: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
@@ -163,6 +170,7 @@ class _Seen(NamedTuple):
     units: float
     first: int
     last: int
+    spread: float = 0.0
 
 
 def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
@@ -187,7 +195,9 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
     alike = float(counts[0]) if counts[0] > _COUNTS * noise else 0.0
     units = max(float(kept.sum()) + alike, 1.0)
     information, error = max(float(kept @ squares), least), noise * float(np.linalg.norm(squares[used]))
-    return _Seen(information, error, units, int(near[0]), int(near[-1]) + 1)
+    part = np.maximum(kept, 0.0) / max(float(np.maximum(kept, 0.0).sum()), 1e-300)
+    spread = math.sqrt(max(float(part @ near**2 - (part @ near) ** 2), 0.0))
+    return _Seen(information, error, units, int(near[0]), int(near[-1]) + 1, spread)
 
 
 @np.errstate(all="ignore")

@@ -92,6 +92,8 @@ class Slopes:
         )
         self.touched, self._touched, self.number = number[places.order], number, own[places.order]
         self._own, self._own_error = own, counted.number_error
+        # Slopes that numbers of records show: those of look-ups whose groups have scores of about one size.
+        self._by_counts = self._shown & counted.alike
         self._alone = ~self._shown & (places.hidden(n) >= n)  # of a look-up, other groups show it
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
@@ -125,7 +127,12 @@ class Slopes:
         return np.where(self._alone, np.diag(self.counted), 0.0)
 
     def count_again(self, counted: Counted) -> None:
-        """Scale the counted information as counts at another point show: one factor for all coordinates."""
+        """Scale the counted information as counts at another point show: one factor for all coordinates.
+
+        Where groups' scores there have different sizes, their slopes are no longer expected by numbers of
+        records.
+        """
+        self._by_counts = self._by_counts & counted.alike
         self.counted = self.counted * counted.over(self.counted, self._shown & (counted.touched > 0))[0]
 
     def scale(self, factor: float) -> None:
@@ -176,7 +183,7 @@ class Slopes:
         before = before._replace(variance=(1 + self._few**2) * before.variance)
         root = metric * np.sqrt(self._own / self._touched)
         expected = np.where(
-            self._shown[self._places.order], np.diag(root @ self.counted @ root.T), self.touched
+            self._by_counts[self._places.order], np.diag(root @ self.counted @ root.T), self.touched
         )
         before = self._diagonal.learn(
             before, here, expected, 1.0 if first else DRIFT + min(moved, 1.0), change

@@ -58,7 +58,9 @@ def test_sizes_that_noise_has_made_count_less():
     """One of two is eight times what was believed: by a count that may be noise, and by one that is not."""
     for error, least, most in ((6.0, 1.0, 1.2), (0.1, 2.5, 3.0)):
         number, errors = np.full(2, 900.0), np.array([0.05, error])
-        counted = Counted(np.array([1.0, 8.0]), number, errors, NOISE, number, np.zeros(2))
+        counted = Counted(
+            np.array([1.0, 8.0]), number, errors, NOISE, number, np.zeros(2), np.ones(2, dtype=bool)
+        )
         factor, own = counted.over(np.eye(2), np.ones(2, dtype=bool))
         assert least <= factor < most and OF_OCTAVES <= own < 0.2
 
