@@ -186,6 +186,7 @@ class Diagonal:
             if self._seen is not None and len(some) >= FEWEST:
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
                 apart = own - own.sum() / expected[some].sum() * expected[some]
+                # Numbers of records differ by chance: about by their roots.
                 unlike = np.maximum(_part_of(most[some], apart, noise) * most[some], expected[some])
                 part = noise / (noise + unlike)
                 different = np.abs(apart) > _DIFFERENT * np.sqrt(noise + unlike)
