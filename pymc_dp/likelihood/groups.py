@@ -30,7 +30,7 @@ _MOST_DRAWS = 24
 _UNLIKE = 0.5
 # A group's slope that is farther from the common level than this many standard deviations is its own.
 _DIFFERENT = 3.0
-# Number of parts of that variance that are tried.
+# Number of variances of groups' slopes that are tried, between zero and the largest.
 _PARTS = 40
 # Smallest common level, over the expected one.
 _LEAST_LEVEL = 0.2
@@ -198,10 +198,10 @@ class Diagonal:
 
 
 def _part_of(most: np.ndarray, apart: np.ndarray, noise: np.ndarray) -> float:
-    """Return which part q of the largest possible variances deviations have, behind noise: all of shape (G,).
+    """Return q such that deviations `apart` have the variances ``q * most + noise``; all three of shape (G,).
 
-    It is the mean of q under its likelihood and a uniform prior of its root: where noise hides differences,
-    these may be as large as possible.
+    It is the posterior mean of q, between 0 and 1, with a uniform prior of its root. Where noise hides the
+    deviations, q is that of the prior: a third.
     """
     parts = ((np.arange(_PARTS) + 0.5) / _PARTS) ** 2
     variances = noise + parts[:, None] * most

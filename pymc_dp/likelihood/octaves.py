@@ -61,7 +61,8 @@ class Counted(NamedTuple):
     number_error : ndarray, shape (p,)
         Standard deviation of the error of `number` where the count is drawn to a mean; zero elsewhere.
     alike : ndarray of bool, shape (p,)
-        Coordinates of look-ups whose groups have scores of about the same size, as far as counts show it.
+        Whether scores have about the same size, as far as counts show it: those of all groups of a look-up;
+        of hidden coordinates, those of all that are hidden.
     """
 
     information: np.ndarray
