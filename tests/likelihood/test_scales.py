@@ -8,6 +8,7 @@ from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
 from pymc_dp.likelihood.one_sided import OneSided
 from pymc_dp.likelihood.search import Search
+from pymc_dp.likelihood.slopes import Slopes
 
 GROUPS, SLOPES, N, NOISE = 60, 5, 2000, 20.0
 SIZE = GROUPS + SLOPES
@@ -52,6 +53,21 @@ def test_how_many_units_a_hidden_group_has_is_as_certain_as_counts_make_it():
             said.append(seen.number_error[hidden])
         off, said = (np.sqrt(np.mean(np.concatenate(each) ** 2)) for each in (off, said))
         assert 0.4 < off / said < 1.1 and off < 60
+
+
+def test_groups_whose_scores_have_different_sizes_are_not_expected_by_numbers():
+    """Rates that differ have scores of different sizes; they are seen at a later point, and for good."""
+    counts, lookup = np.zeros((40, OCTAVES)), np.arange(40)[:, None]
+    counts[:, LOWEST + 2] = 200.0
+    same = Scales(counts, 10.0).sizes([lookup])
+    counts[::2] = np.roll(counts[::2], 3, axis=1)
+    other = Scales(counts, 10.0).sizes([lookup])
+    assert same.alike.all() and not other.alike.any()
+    every = np.ones(40, dtype=bool)
+    beliefs = SimpleNamespace(counted=np.diag(same.information), _shown=every, _by_counts=every)
+    for seen, expected in ((same, True), (other, False), (same, False)):
+        Slopes.count_again(beliefs, seen)
+        assert (beliefs._by_counts == expected).all()
 
 
 def test_sizes_that_noise_has_made_count_less():
