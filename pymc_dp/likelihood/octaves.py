@@ -61,8 +61,8 @@ class Counted(NamedTuple):
     number_error : ndarray, shape (p,)
         Standard deviation of the error of `number` where the count is drawn to a mean; zero elsewhere.
     alike : ndarray of bool, shape (p,)
-        Whether scores have about the same size, as far as counts show it: those of all groups of a look-up;
-        of hidden coordinates, those of all that are hidden.
+        Whether the scores of all groups of a look-up have about the same size, as far as counts show it; of
+        no look-up: False.
     """
 
     information: np.ndarray
@@ -133,15 +133,15 @@ class Scales(NamedTuple):
         touched = np.array([one.units for one in found])
         errors = np.array([one.error for one in found])
         number, number_error = touched.copy(), np.zeros(len(touched))
-        # The last block has all that are hidden still: coefficients of many similar covariates, for example.
         alike = np.zeros(len(touched), dtype=bool)
-        for block in [*(column for rows in lookups for column in rows.T), np.flatnonzero(touched == 0)]:
+        columns = [column for rows in lookups for column in rows.T]
+        # The last block has all that are hidden still: coefficients of many similar covariates, for example.
+        for k, block in enumerate([*columns, np.flatnonzero(touched == 0)]):
             hidden = block[touched[block] == 0]
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
-            alike[block] = together.spread <= _ALIKE
-            if not len(hidden):
-                continue
-            if together.units <= 0:
+            if k < len(columns):
+                alike[block] = together.spread <= _ALIKE
+            if not len(hidden) or together.units <= 0:
                 continue
             cells = self.counts[:, together.first : together.last]
             own, least = cells[hidden].sum(1), self.noise * math.sqrt(max(cells.shape[1], 1))
