@@ -1,7 +1,10 @@
 """Notebooks run from top to bottom, with small settings, and what they conclude holds; the README's too."""
 
+import ast
 import importlib.util
+import inspect
 import json
+import operator
 import re
 from pathlib import Path
 
@@ -9,6 +12,7 @@ import nbformat
 import numpy as np
 import pytest
 
+import pymc_dp as dp
 from tests.notebook_process import NotebookProcess
 from tests.test_quickstart import check_table
 
@@ -113,8 +117,23 @@ def conclusions(cells):
     return [cell["result"] for cell in cells if cell["result"] in ("True", "False")]
 
 
+# In a run of all tests: each public function and kind of source is in one of these. Before a version is
+# published: pytest -m "exhaustive or not exhaustive" tests/test_notebooks.py.
+USUAL = {
+    "gallery/callbacks.ipynb",
+    "gallery/choosing_epsilon.ipynb",
+    "gallery/hospitals.ipynb",
+    "gallery/study.ipynb",
+    "gallery/ten_million.ipynb",
+    "papers/phase_space.ipynb",
+    "papers/raisa.ipynb",
+    "tutorials/two_releases.ipynb",
+}
+TO_RUN = [name if name in USUAL else pytest.param(name, marks=pytest.mark.exhaustive) for name in NAMES]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TO_RUN)
 def test_a_notebook_runs_and_its_conclusions_hold(name, process):
     """Without false alarms, as noise and draws are the same each time (OpenDP's apart)."""
     notebook = nbformat.read(ROOT / name, as_version=4)
@@ -122,6 +141,46 @@ def test_a_notebook_runs_and_its_conclusions_hold(name, process):
     assert stored and set(stored) == {"True"}, "with the settings of the page"
     cells = process.run(smaller(notebook, SMALL[name]), name)
     assert conclusions(succeeded(cells)) == stored
+
+
+def calls(code):
+    """What is used of this package, as (dotted name, node of the call or None)."""
+    tree = ast.parse(re.sub(r"^[%!].*$", "", code, flags=re.MULTILINE))
+    called = {id(node.func): node for node in ast.walk(tree) if isinstance(node, ast.Call)}
+    for node in ast.walk(tree):
+        name = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+        if re.fullmatch(r"dp(\.\w+)+", name):
+            yield name, called.get(id(node))
+
+
+def bind(code):
+    """Raise if the package has no such name, or a function no such argument."""
+    for name, call in calls(code):
+        what = operator.attrgetter(name.removeprefix("dp."))(dp)
+        if call is not None:
+            named = {one.arg: None for one in call.keywords if one.arg is not None}
+            inspect.signature(what).bind_partial(*call.args, **named)
+
+
+@pytest.mark.parametrize("name", [*NAMES, QUICKSTART])
+def test_names_and_arguments_in_notebooks_exist(name):
+    bind("\n".join(code_of(nbformat.read(ROOT / name, as_version=4))))
+
+
+@pytest.mark.parametrize(
+    "code", ["dp.sampled(1)", "dp.Ledger('a', eps=1)", "dp.errors.Refused", "dp.inspect(1, 2, 3)"]
+)
+def test_a_name_or_an_argument_that_does_not_exist_is_noticed(code):
+    with pytest.raises((AttributeError, TypeError)):
+        bind(code)
+
+
+def test_every_public_function_of_a_notebook_is_in_one_that_runs():
+    used = {
+        name: {what for what, _ in calls("\n".join(code_of(nbformat.read(ROOT / name, as_version=4))))}
+        for name in [*NAMES, QUICKSTART]
+    }
+    assert set.union(*used.values()) == set.union(*(used[name] for name in [*USUAL, QUICKSTART]))
 
 
 @pytest.mark.slow
