@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
 from pymc_dp.likelihood.measurements import AllSums, Count, Measurements, NoisySums
@@ -111,8 +112,12 @@ class Public(NamedTuple):
     bounds: np.ndarray = UNBOUNDED
 
 
+@threadpool_limits.wrap(limits=1, user_api="blas")
 def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> tuple[Found, AccuracyFacts]:
-    """Make all releases, which were paid for: the likelihood that was found, and other facts on accuracy."""
+    """Make all releases, which were paid for: the likelihood that was found, and other facts on accuracy.
+
+    BLAS uses one thread meanwhile: matrices are too small for more, and several threads wait for each other.
+    """
     found, settled = [], AccuracyFacts()
     if measurements.doubtful:
         measurements, settled = _settle_bounds(measurements, n)
