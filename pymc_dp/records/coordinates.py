@@ -6,6 +6,7 @@ phi = (level, beta), and nearly quadratic in it; in the parameters theta = (mean
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pytensor.tensor as pt
@@ -20,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
 from pymc_dp.records.coefficients import bounds_of, find_coefficients
-from pymc_dp.records.derivatives import gradients
+from pymc_dp.records.derivatives import gradients, is_shear, rank_near, slopes_near
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.outcome_bounds import with_bound
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
@@ -95,6 +96,12 @@ class Coordinates:
         """Parts of phi that belong to each of the separate variables."""
         return graph.columns_of(self.shapes)
 
+    @property
+    def of_nodes(self) -> dict[Variable, slice]:
+        """Parts of phi that belong to each of the variables that are `replaced`."""
+        places = list(self.columns.values())
+        return dict(zip(self.replaced, places[len(places) - len(self.replaced) :], strict=True))
+
     def parts(self, phi: np.ndarray) -> dict[Variable, np.ndarray]:
         """Split a phi into the arrays of the separate variables."""
         return {v: phi[place].reshape(self.shapes[v]) for v, place in self.columns.items()}
@@ -161,13 +168,23 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     observed, free_rvs, types = reading.generative()
     transforms = reading.opaque.transforms
     positive = [rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], LogTransform)]
-    nodes = PublicNodes(observed, free_rvs, types, sizes, positive)()
-    if nodes is None:
-        return identity
+    find = PublicNodes(observed, free_rvs, types, sizes, positive)
     sums = {rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], ZeroSumTransform)}
-    bounds = _coefficients(records)
-    chosen = _with_nodes(records, nodes, sums, bounds, sizes)
-    if chosen is None and nodes and (sums or bounds):
+    bounds, closed = _coefficients(records), set[Variable]()
+    while True:
+        nodes = find(closed)
+        if nodes is None:
+            return identity
+        chosen = _with_nodes(records, nodes, sums, bounds, sizes)
+        if chosen is None:
+            break
+        bound = find.bound_together(
+            nodes, chosen.of_nodes, sums, partial(slopes_near, chosen.jacobian, records._start)
+        )
+        if not bound:
+            break
+        closed |= bound
+    if chosen is None and nodes:
         chosen = _with_nodes(records, [], sums, bounds, sizes)
     return chosen or identity
 
@@ -266,8 +283,8 @@ def _with_nodes(
     better = (
         p - held < records.d
         or len(as_they_are) == len(nodes)
-        or (sums and _rank(chosen, records._start) < records.d)
-        or _is_shear(chosen, records._start, int(alone))
+        or (sums and rank_near(chosen.jacobian, records._start) < records.d)
+        or is_shear(chosen.jacobian, records._start, int(alone))
     )
     return chosen if better else None
 
@@ -316,28 +333,3 @@ def terms_given(
         rvs_to_transforms={clone: opaque.transforms.get(rv) for rv, clone in clones.items()},
     )
     return graph.flatten(terms)
-
-
-def _rank(coordinates: Coordinates, start: np.ndarray) -> int:
-    """Return the rank of the Jacobian near the start."""
-    rng = np.random.default_rng(0)
-    slopes = coordinates.jacobian(start + 0.5 * rng.normal(size=start.size))
-    return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
-
-
-def _is_shear(coordinates: Coordinates, start: np.ndarray, alone: int) -> bool:
-    """Return whether the Jacobian varies with the point while its determinant does not.
-
-    Each of the last `alone` coordinates is a function of one parameter of its own, and is treated as equal to
-    it.
-    """
-    rng = np.random.default_rng(0)
-    points = start + 0.5 * rng.normal(size=(3, start.size))
-    slopes = np.array([coordinates.jacobian(point) for point in points])
-    if not np.all(np.isfinite(slopes)):
-        return False
-    slopes[:, len(slopes[0]) - alone :] = slopes[:, len(slopes[0]) - alone :] != 0
-    # The determinant's square, also of more coordinates than parameters.
-    volumes = np.linalg.det(slopes.swapaxes(1, 2) @ slopes)
-    curved = not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12)
-    return curved and bool(volumes[0] > 0) and np.allclose(volumes, volumes[0], rtol=1e-9)

@@ -192,3 +192,33 @@ def numbers_a_record(
         if any(np.any(differ(five[1:], other[1:])) for other in changed):
             raise NotStructuredError
     return [two[0].size for two in few]
+
+
+def slopes_near(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
+    """Return the Jacobian at a point near the start, where no entry is zero by chance."""
+    rng = np.random.default_rng(0)
+    return jacobian(start + 0.5 * rng.normal(size=start.size))
+
+
+def rank_near(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> int:
+    """Return the rank of a Jacobian near the start."""
+    slopes = slopes_near(jacobian, start)
+    return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
+
+
+def is_shear(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray, alone: int) -> bool:
+    """Return whether the Jacobian varies with the point while its determinant does not.
+
+    Each of the last `alone` coordinates is a function of one parameter of its own, and is treated as equal to
+    it.
+    """
+    rng = np.random.default_rng(0)
+    points = start + 0.5 * rng.normal(size=(3, start.size))
+    slopes = np.array([jacobian(point) for point in points])
+    if not np.all(np.isfinite(slopes)):
+        return False
+    slopes[:, len(slopes[0]) - alone :] = slopes[:, len(slopes[0]) - alone :] != 0
+    # The determinant's square, also of more coordinates than parameters.
+    volumes = np.linalg.det(slopes.swapaxes(1, 2) @ slopes)
+    curved = not np.allclose(slopes, slopes[0], rtol=1e-9, atol=1e-12)
+    return curved and bool(volumes[0] > 0) and np.allclose(volumes, volumes[0], rtol=1e-9)

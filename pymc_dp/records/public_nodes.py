@@ -1,6 +1,6 @@
 """Public nodes: the functions of parameters nearest to the observed variables that read no record."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,10 @@ from pymc_dp.records.row_types import PUBLIC, RowType
 # Entrywise Ops. Where only one input depends on parameters, a quadratic approximation in that input is as
 # good as one in the output.
 _ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
+
+# Coordinates depend on each other where a singular value of the matrix of their derivatives, each of length
+# one, is below this.
+_DEPENDENT = 1e-7
 
 
 class PublicNode(NamedTuple):
@@ -92,8 +96,12 @@ class PublicNodes:
                 if random or self._private & set(node.inputs) or sizes & set(shape):
                     self._private.add(out)
 
-    def __call__(self) -> list[PublicNode] | None:
-        """Return the nodes that are no free variables themselves; None if one of them is not real-valued."""
+    def __call__(self, closed: Set[Variable] = frozenset()) -> list[PublicNode] | None:
+        """Return the nodes that are no free variables themselves; None if one of them is not real-valued.
+
+        Variables in `closed` are no nodes: what they are made of is.
+        """
+        self._closed = closed
         found: dict[Variable, PublicNode] = {}
         stack, seen = list(reversed(self._observed)), set()
         while stack:
@@ -110,14 +118,66 @@ class PublicNodes:
                 found[node.read] = node
         return list(found.values())
 
+    def bound_together(
+        self,
+        nodes: Sequence[PublicNode],
+        places: Mapping[Variable, slice],
+        sums: Set[Variable],
+        jacobian: Callable[[], np.ndarray],
+    ) -> set[Variable]:
+        """Return what is read of nodes of which entries depend on each other, or on other coordinates.
+
+        A search moves each coordinate by itself: weights ``(1 - psi, psi)`` would no longer add up to one,
+        and no outcome could be drawn. Where records look up single entries, each is what it is whatever the
+        others are.
+
+        Parameters
+        ----------
+        nodes : sequence of PublicNode
+        places : mapping of Variable to slice
+            Coordinates that belong to each variable that is read.
+        sums : set of Variable
+            Variables that sum to zero, and are coordinates nevertheless.
+        jacobian : callable
+            Returns derivatives of the coordinates by the parameters, shape (p, d), at some point.
+        """
+        apart = self._looked_up(nodes) | sums
+        if all(node.read in apart for node in nodes):
+            return set()
+        slopes = jacobian()
+        for read in apart & places.keys():
+            slopes[places[read]] = 0.0
+        sizes = np.linalg.norm(slopes, axis=1)
+        some = np.flatnonzero(sizes > 0)  # an entry that is a constant moves nowhere
+        if not np.isfinite(sizes).all():
+            return set()
+        left, values, _ = np.linalg.svd(slopes[some] / sizes[some, None])
+        dependent = left[:, int(np.sum(values > _DEPENDENT)) :]
+        bound = np.zeros(len(slopes), dtype=bool)
+        bound[some] = (np.abs(dependent) > _DEPENDENT).any(axis=1)
+        return {node.read for node in nodes if bound[places[node.read]].any()}
+
+    def _looked_up(self, nodes: Iterable[PublicNode]) -> set[Variable]:
+        """Return what is read of those nodes of which every use is a look-up of single entries."""
+        others = {
+            v
+            for node in toposort(self._observed)
+            for k, v in enumerate(node.inputs)
+            if not isinstance(node.op, AdvancedSubtensor) or k or v.type.ndim != 1
+            if not isinstance(node.op, Shape | Shape_i)
+        }
+        return {node.read for node in nodes if node.gather is not None or node.read not in others}
+
     def _public(self, variable: Variable) -> PublicNode | None:
         if variable not in self._private:
             source = self._source(variable)
+            if source in self._closed:
+                return None
             node = self._on_its_scale(PublicNode(source, source))
             return node if node.logarithm or not self._has_quotient(source) else None
         if isinstance(variable.owner.op, Elemwise) and len(self._of_parameters(variable)) > 1:
             gathered = self._gathered(variable)
-            if gathered is not None:
+            if gathered is not None and variable not in self._closed:
                 return self._on_its_scale(PublicNode(gathered[0], variable, gathered[1]))
         return None
 

@@ -1,5 +1,8 @@
 """Which function of the parameters the likelihood is seen through, and that it is one."""
 
+import itertools
+from operator import call
+
 import cloudpickle
 import numpy as np
 import pymc as pm
@@ -11,6 +14,7 @@ from pytensor.graph.replace import clone_replace
 from benchmarks import models
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import gate, other_records
 from pymc_dp.records.model import RecordModel
 
@@ -28,7 +32,7 @@ def hierarchy(kind, seed=0, records=()):
     with pm.Model() as model:
         mean, tau = pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1)
         beta = pm.Normal("beta", 0, 2, shape=2)
-        if kind == "centred":
+        if kind == "levels":
             eta = pm.Normal("level", mean, tau, shape=GROUPS)[group] + x @ beta
         else:
             z = pm.Normal("z", shape=GROUPS)
@@ -168,12 +172,38 @@ def sums_to_zero(kind):
     return model
 
 
+def with_levels(kind):
+    """A node of several entries that add up to one, beside groups whose mean and spread are left out."""
+
+    def model():
+        group, x, y = data()
+        with pm.Model() as model:
+            level = pm.Normal("level", pm.Normal("mean", 0, 2), pm.HalfNormal("tau", 1), shape=GROUPS)
+            if kind == "zeros":
+                pm.ZeroInflatedPoisson("y", pm.Beta("psi", 2, 2), pt.exp(level[group]), observed=y)
+            elif kind == "three weights":
+                first, rest = pm.Beta("first", 2, 2), pm.Beta("rest", 2, 2)
+                w = pt.stack([first, (1 - first) * rest, (1 - first) * (1 - rest)])
+                parts = [pm.Normal.dist(level[group] + k, 1) for k in range(3)]
+                pm.Mixture("y", w, parts, observed=x[:, 0])
+            elif kind == "covariance":
+                sd, r = pm.HalfNormal("sd", 1, shape=2), pm.Beta("r", 2, 2)
+                cov = pt.stack([[sd[0] ** 2, r * sd[0] * sd[1]], [r * sd[0] * sd[1], sd[1] ** 2]])
+                pm.MvNormal("y", level[group][:, None], cov=cov, observed=x)
+            else:
+                centred = level - level.mean()
+                pm.Bernoulli("y", logit_p=x @ pm.Normal("beta", shape=2) + centred[group], observed=y)
+        return model
+
+    return model
+
+
 # Model, and p; None for the parameters themselves.
 MODELS = {
     "banana": (lambda: models.banana(2, N).model, 2),
     "banana in five dimensions": (lambda: models.banana(5, N).model, 5),
     "two outcomes": (two_outcomes, 2),
-    **{k: (lambda k=k: hierarchy(k), 7) for k in ("centred", "named", "in one line", "data", "last", "over")},
+    **{k: (lambda k=k: hierarchy(k), 7) for k in ("levels", "named", "in one line", "data", "last", "over")},
     "apart": (lambda: hierarchy("apart"), 8),
     "linear": (linear, None),
     "stacked": (stacked, None),
@@ -191,6 +221,10 @@ MODELS = {
     "sums to zero": (sums_to_zero("alone"), 7),
     "sums to zero, times a scale": (sums_to_zero("times"), 7),
     "sums to zero, with a shear": (sums_to_zero("with a shear"), 8),
+    "weights of zeros": (with_levels("zeros"), GROUPS + 1),
+    "three weights": (with_levels("three weights"), GROUPS + 2),
+    "covariance": (with_levels("covariance"), GROUPS + 3),
+    "centred": (with_levels("centred"), GROUPS + 2),
 }
 
 
@@ -239,6 +273,17 @@ def test_the_choice_does_not_depend_on_the_records(kind):
         seen = RecordModel(hierarchy(kind, records=records)).coordinates
         found.append((seen.size, *seen(theta), *seen.jacobian(theta).ravel()))
     assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("kind", ["zeros", "three weights", "covariance"])
+def test_each_coordinate_may_move_by_itself(kind):
+    """Outcomes are drawn wherever it goes: of weights ``(1 - psi, psi)`` none was, and nothing was found."""
+    records = RecordModel(with_levels(kind)())
+    phi = records.coordinates(records._start)
+    for k, direction in itertools.product(range(len(phi)), (-0.01, 0.01)):
+        near = phi + direction * (np.arange(len(phi)) == k)
+        for chunk in map(call, records.twins(near, 3, PrivacyRandom(debug_seed=1))):
+            assert all(np.isfinite(term.group).all() for term in chunk.terms)
 
 
 @pytest.mark.slow
