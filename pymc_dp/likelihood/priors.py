@@ -1,6 +1,6 @@
 """A normal approximation of the prior of the likelihood coordinates, used by the search alone."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pymc as pm
@@ -14,7 +14,7 @@ from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 
 from pymc_dp.likelihood.mixtures import Normal
-from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 from pymc_dp.records.row_types.ops import known
 
@@ -25,6 +25,8 @@ _OF_FLAT = 100.0
 # Standard deviation of the logarithm, in the log-normal distribution that replaces a flat prior on positive
 # numbers.
 _OF_HALF_FLAT = 5.0
+# Quantiles between which about two thirds of all draws are.
+_MOST_OF = 0.16, 0.84
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -47,11 +49,29 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     **Privacy.** A function of the public part of the model. Where a function of the user's draws (`random=`),
     none is called: it may draw from the records.
     """
-    draws = _draws(public)
-    return Normal.unknown(start) if draws is None else Normal.like(draws, start)
+    draws = _draws(public, start.size)
+    if draws is None:
+        return Normal.unknown(start)
+    return Normal.like(_without_vague_scales(draws, public, start), start)
 
 
-def _draws(public: PublicModel) -> np.ndarray | None:
+def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndarray) -> np.ndarray:
+    """Replace logarithms that the prior spreads more widely than a flat one counts, by draws around the start.
+
+    The logarithm of a variable with the prior ``Gamma(0.001, 0.001)`` has a standard deviation of hundreds. In
+    that unit of length nothing that records show would be seen.
+    """
+    rng, draws = np.random.default_rng(0), draws.copy()
+    for k, name in enumerate(name_numbers(public.parts)):
+        if name.split("[")[0].endswith("_log__"):
+            some = np.where(np.isfinite(draws[:, k]), draws[:, k], -np.inf)
+            low, high = np.quantile(some, _MOST_OF, method="nearest")
+            if high - low > 2 * _OF_HALF_FLAT:
+                draws[:, k] = rng.normal(start[k], _OF_HALF_FLAT, size=len(draws))
+    return draws
+
+
+def _draws(public: PublicModel, size: int) -> np.ndarray | None:
     """Draw the coordinates from the prior, shape (m, p); None if that is not possible."""
     parts: list[Variable] = []
 
@@ -66,9 +86,17 @@ def _draws(public: PublicModel) -> np.ndarray | None:
     try:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
-            return np.stack([drawn() for _ in range(_DRAWS)])
+            return np.stack([_or_unknown(drawn, size) for _ in range(_DRAWS)])
     except NotImplementedError:  # a distribution that cannot be drawn from
         return None
+
+
+def _or_unknown(drawn: Callable[[], np.ndarray], size: int) -> np.ndarray:
+    """Return a draw, shape (p,); NaN if it has no number, as one over a gamma draw that rounds to zero."""
+    try:
+        return drawn()
+    except (ArithmeticError, ValueError):
+        return np.full(size, np.nan)
 
 
 def _is_users(op: Op) -> bool:

@@ -177,7 +177,7 @@ class Search:
         source = self._measure.source
         self._slopes = Slopes(self._places, self._n, source.touched, counted)
         self._touched, self._information = self._slopes.touched, self._slopes.counted
-        self._about = self._information + self._pinned.information(self._information)
+        self._about = self._information + self._pinned.information(self._slopes.counted)
         self._sizes = Sizes(counted)
 
     def _count_again(self, share: float) -> None:
@@ -226,8 +226,9 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and update beliefs with them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
-        held = self._pinned.information(self._information)
-        says = self._pinned.score(self._information, self._point)
+        # By counts, and not as it is believed: what noise makes of that may be zero.
+        held = self._pinned.information(self._slopes.counted)
+        says = self._pinned.score(self._slopes.counted, self._point)
         distance = expected_distance(self._n, self._mu, self._distance if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, distance)
         best = wide_bounds(size) if self._learnt.exact else best
@@ -270,7 +271,7 @@ class Search:
         self._information = self.rounds[-1].mean / left.slope - held
         if not self._learnt.exact:
             self._more = more_than_usual(self._share, best.clip, size, self._rank)
-        self._about = self._shrunk(left) + self._pinned.information(self._information) - held
+        self._about = self._shrunk(left)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
         """Return the point, shape (1, p), or points spread around it like the parameters, shape (q, p)."""

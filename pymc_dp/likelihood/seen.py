@@ -196,9 +196,11 @@ class SeenCoordinates:
             return prior
         whole = inverse(prior.precision)
         covariance = self._change @ whole @ self._change.T
-        # Held means may have any prior variance; they keep their own.
-        held = self.pinned.rows @ self._kept_change @ whole @ self._kept_change.T @ self.pinned.rows.T
-        covariance += self._along @ np.diag(np.diag(held)) @ self._along.T
+        # Held means may have any prior variance: they have that of a mean of independent levels.
+        kept = self._kept_change @ whole @ self._kept_change.T
+        levels = np.array([_of_differences(kept, np.flatnonzero(row)) for row in self.pinned.rows])
+        held = levels * (self.pinned.rows**2).sum(1)
+        covariance += self._along @ np.diag(held) @ self._along.T
         draws = None if prior.draws is None else self.of(prior.draws)
         return Normal(inverse(covariance), self.of(prior.mean), draws)
 
@@ -224,6 +226,12 @@ class SeenCoordinates:
         """T D, shape (r, p), with ``psi = T D phi + V g``."""
         change = self._kept_change
         return change - self._along @ (self.pinned.rows @ change)
+
+
+def _of_differences(covariance: np.ndarray, places: np.ndarray) -> float:
+    """Return the variance of independent levels that differ as much as these coordinates do."""
+    some = covariance[np.ix_(places, places)]
+    return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)
 
 
 class SumsOfSeen:

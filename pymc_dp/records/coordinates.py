@@ -184,7 +184,7 @@ def likelihood_coordinates(records: Points) -> Coordinates:
         if not bound:
             break
         closed |= bound
-    if chosen is None and nodes:
+    if chosen is None and nodes and (sums or bounds or closed):
         chosen = _with_nodes(records, [], sums, bounds, sizes)
     return chosen or identity
 

@@ -223,7 +223,7 @@ MODELS = {
     "sums to zero, with a shear": (sums_to_zero("with a shear"), 8),
     "weights of zeros": (with_levels("zeros"), GROUPS + 1),
     "three weights": (with_levels("three weights"), GROUPS + 2),
-    "covariance": (with_levels("covariance"), GROUPS + 3),
+    "covariance": (with_levels("covariance"), None),
     "centred": (with_levels("centred"), GROUPS + 2),
 }
 
