@@ -56,10 +56,10 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
 
 
 def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndarray) -> np.ndarray:
-    """Replace logarithms that the prior spreads more widely than a flat one counts, by draws around the start.
+    """Replace logarithms with a wider prior than a flat one counts as, by draws around the start.
 
-    The logarithm of a variable with the prior ``Gamma(0.001, 0.001)`` has a standard deviation of hundreds. In
-    that unit of length nothing that records show would be seen.
+    The logarithm of a variable with the prior ``Gamma(0.001, 0.001)`` has a standard deviation of hundreds.
+    In that unit of length nothing that records show would be seen.
     """
     rng, draws = np.random.default_rng(0), draws.copy()
     for k, name in enumerate(name_numbers(public.parts)):

@@ -28,6 +28,23 @@ def test_a_flat_prior_is_as_wide_as_its_kind_and_leaves_the_others(location, sca
     np.testing.assert_allclose(np.sqrt(np.diag(np.linalg.inv(prior.precision))), spreads, rtol=0.1)
 
 
+@pytest.mark.parametrize(
+    ("scale", "middle", "spread"),
+    [
+        (lambda: pm.Gamma("s", 0.001, 0.001), 0.7, 5.0),
+        (lambda: pm.InverseGamma("s", 0.001, 0.001), 0.7, 5.0),  # one over zero raised
+        (lambda: pm.Gamma("s", 0.5, 0.5), -0.8, 2.5),
+    ],
+)
+def test_a_scale_of_which_nothing_is_known_is_spread_like_a_flat_one(scale, middle, spread):
+    """In units of hundreds all data sets said nothing, or that the precision is e^-60."""
+    with pm.Model() as model:
+        pm.Normal("y", 0, tau=scale(), observed=np.linspace(-1, 1, 30))
+    prior = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.array([0.7]))
+    np.testing.assert_allclose(1 / np.sqrt(prior.precision[0, 0]), spread, rtol=0.15)
+    np.testing.assert_allclose(prior.mean, middle, atol=0.8)
+
+
 def test_a_reference_level_of_zero_is_a_constant():
     """It had a standard deviation of 100, and with it every level of its look-up; nothing was found."""
     draws = np.column_stack([np.zeros(200), np.full(200, 3.0), np.random.default_rng(0).normal(size=200)])

@@ -94,7 +94,8 @@ def test_the_prior_and_messages_are_those_of_the_coordinates():
     many = rng.multivariate_normal(prior.mean, np.linalg.inv(prior.precision), 400_000)
     of_seen = seen.prior(prior)
     along = np.array([-1, -1, -1, 1, 1, 0])
-    held = np.var(many[:, 3:5].mean(1)) * np.outer(along, along)  # independent of all else
+    # Independent of all else, and as wide as the mean of two levels that differ as much.
+    held = np.var(many[:, 3] - many[:, 4]) / 4 * np.outer(along, along)
     found = np.cov(seen.of(many).T) + held
     np.testing.assert_allclose(found, np.linalg.inv(of_seen.precision), rtol=0.02, atol=0.02)
     np.testing.assert_allclose(of_seen.draws, seen.of(prior.draws))
