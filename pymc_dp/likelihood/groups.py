@@ -185,12 +185,15 @@ class Diagonal:
             some = places[near[places]]
             if self._seen is not None and len(some) >= FEWEST:
                 own, noise = np.diag(self._seen.mean)[some], np.diag(self._seen.variance)[some]
-                apart = own - own.sum() / expected[some].sum() * expected[some]
+                # Around what is common to the same rounds. A group of which nothing is expected for sure,
+                # since hardly any record was counted, says little of that.
+                known_well = expected[some] / (noise + most[some])
+                apart = own - (known_well @ own) / (known_well @ expected[some]) * expected[some]
                 # Numbers of records differ by chance: about by their roots.
                 unlike = np.maximum(_part_of(most[some], apart, noise) * most[some], expected[some])
                 part = noise / (noise + unlike)
                 different = np.abs(apart) > _DIFFERENT * np.sqrt(noise + unlike)
-                together = level * expected[some] + (1 - part) * apart
+                together = part * level * expected[some] + (1 - part) * own
                 mean[some, some] = np.where(different, np.diag(mean)[some], together)
                 known[some] = np.where(different, np.diag(variance)[some], part * unlike)
             variance[places, places] = known[places]

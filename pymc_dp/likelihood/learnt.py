@@ -159,9 +159,9 @@ class Learnt:
             return OneSided.nowhere(found)
         if self._spreads.allowances is OF_GROUPS:
             found = without_hidden_differences(found, self._whole, self._lookups)
-            left = inverse(self._whole.precision + found.information)
-            mean = left @ (self._whole.precision @ self._whole.mean + found.vector)
-            found = found.widened(last.taken_for_other(mean, left, OF_GROUPS, self._places))
+            found = found.widened(last.taken_for_other(*found.moments(self._whole), OF_GROUPS, self._places))
+        if (last.sizes[1] > 0).any():
+            found = found.widened(last.untold(*found.moments(self._whole), self._whole))
         return widen_one_sided(self.rounds, found, self._whole)
 
     @property

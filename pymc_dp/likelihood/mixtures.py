@@ -116,6 +116,11 @@ class Message(NamedTuple):
         """Return one with the same estimate, of which all variances are multiplied by a number."""
         return Message(self.information / number, self.vector / number)
 
+    def moments(self, prior: Normal) -> tuple[np.ndarray, np.ndarray]:
+        """Return mean and covariance of the posterior."""
+        covariance = inverse(prior.precision + self.information)
+        return covariance @ (prior.precision @ prior.mean + self.vector), covariance
+
     def widened(self, root: np.ndarray) -> "Message":
         """Add noise of covariance ``root root'``, shape (p, p), to the estimate that the message is."""
         told = self.information @ root

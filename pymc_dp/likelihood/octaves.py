@@ -155,14 +155,15 @@ class Scales(NamedTuple):
 def _shrunk(counts: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
     """Return counts, shape (G,), nearer to their mean the more of their variance is that of their noise.
 
-    The other result is the standard deviation of their errors.
+    The other result is the standard deviation of their errors, of which that of the mean is a part.
     """
     if noise == 0:
         return np.maximum(counts, 0.0), 0.0
     mean = max(float(counts.mean()), noise / math.sqrt(len(counts)))
     spread = max(float(counts.var()) - noise**2, 0.0)
     part = spread / (spread + noise**2)
-    return np.maximum(mean + part * (counts - mean), _LEAST_COUNT * mean), math.sqrt(part) * noise
+    error = noise * math.sqrt(part + (1 - part) ** 2 / len(counts))
+    return np.maximum(mean + part * (counts - mean), _LEAST_COUNT * mean), error
 
 
 class _Seen(NamedTuple):

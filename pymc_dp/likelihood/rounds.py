@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Message, no_steeper, roots, symmetric
+from pymc_dp.likelihood.information import noise_of_sizes
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse, no_steeper, roots, symmetric
 
 # A prior standard deviation is taken to be at least this distance: over about that much the scores of scales
 # and shapes are not linear.
@@ -108,6 +109,9 @@ class Round:
     volumes : ndarray, shape (m,)
         Logarithms of the determinants of these draws, before they were multiplied by what groups have in
         common.
+    sizes : ndarray, shape (2, p)
+        Mean and standard deviation of the diagonal of ``A J A'`` where noise hides how many records touch a
+        coordinate; elsewhere the latter are zero.
     touched : ndarray, shape (p,)
         Number of records that each coordinate of the metric touches, times the efficiency of the clipping:
         about the diagonal of ``A J A'``.
@@ -140,6 +144,7 @@ class Round:
     bound: float
     slopes: np.ndarray
     volumes: np.ndarray
+    sizes: np.ndarray
     touched: np.ndarray
     prior: np.ndarray
     weights: np.ndarray
@@ -318,6 +323,27 @@ class Round:
             for column in places.T:
                 columns[column, column[0]] = math.sqrt(_IN_COMMON) * taken[column]
         return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
+
+    def untold(self, mean: np.ndarray, covariance: np.ndarray, prior: Normal) -> np.ndarray:
+        """Return a root R, shape (p, q), of the covariance ``R R'`` of errors by unknown numbers of records.
+
+        Parameters
+        ----------
+        mean : ndarray, shape (p,)
+        covariance : ndarray, shape (p, p)
+            Posterior of the parameters.
+        prior : Normal
+        """
+        some, back = np.flatnonzero(self.sizes[1] > 0), self.back
+        means = (mean @ back[:, some], prior.mean @ back[:, some])
+        variances = (
+            np.einsum("ik,ij,jk->k", back[:, some], one, back[:, some])
+            for one in (covariance, inverse(prior.precision))
+        )
+        posterior, before = map(np.array, zip(means, variances, strict=True))
+        assumed = np.einsum("k,kii->i", self.weights, self.slopes)[some]
+        added = noise_of_sizes(self.sizes[:, some], assumed, posterior, before, self.point @ back[:, some])
+        return self.metric[some].T * np.sqrt(added)
 
     def counting(self, half: float) -> np.ndarray:
         """Return how much of each coordinate's precision, shape (p,), the score has as an earlier one.

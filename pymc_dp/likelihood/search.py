@@ -244,7 +244,7 @@ class Search:
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
-        draws, volumes = self._slopes.draw(apart, metric, held, left, *largest, *moved)
+        draws, volumes, sizes = self._slopes.draw(apart, metric, held, left, *largest, *moved)
         self._learnt.learn(
             Round(
                 point=self._point,
@@ -255,6 +255,7 @@ class Search:
                 bound=bounds.score,
                 slopes=draws,
                 volumes=volumes,
+                sizes=sizes,
                 touched=self._touched * left.slope * rest**2,
                 prior=self._learnt.prior.variances(metric),
                 weights=np.full(len(draws), 1 / len(draws)),

@@ -34,6 +34,9 @@ _RIDGE = 1e-7
 _ANY = 0.5
 # The same of what all groups have in common beside the diagonal, before the first release.
 _IN_COMMON = 0.5
+# Least information of a group in a metric, over what counts show: more records than it has, as far as noise
+# hides them, would make the scores of those that it has larger and larger.
+_LEAST_OF_GROUPS = 0.25
 # Relative error of the slope of a coordinate that counts do not show: nothing is known.
 _UNKNOWN = 1e6
 
@@ -47,10 +50,14 @@ class Drawn(NamedTuple):
         Slopes of clipped scores, in the metric.
     volumes : ndarray, shape (m,)
         Logarithms of their determinants, before the multiplication by what groups have in common.
+    sizes : ndarray, shape (2, p)
+        Mean and standard deviation of the diagonal's entries, where counts do not show how many records touch
+        a coordinate; elsewhere the latter are zero.
     """
 
     slopes: np.ndarray
     volumes: np.ndarray
+    sizes: np.ndarray
 
 
 class Slopes:
@@ -120,11 +127,13 @@ class Slopes:
     def least(self) -> np.ndarray:
         """Lower limit of each coordinate's information in a metric, shape (p,).
 
-        It is zero where counts show a coordinate, and in look-ups. A coordinate that few records touch seems
-        to have little information once they are clipped, and a metric made of that would make their scores
-        larger still.
+        A coordinate that few records touch seems to have little information once they are clipped, and a
+        metric made of that would make their scores larger still. So where counts do not show a coordinate,
+        the limit is what they can hide; in look-ups of which they show all groups together, a part of that.
+        Else it is zero.
         """
-        return np.where(self._alone, np.diag(self.counted), 0.0)
+        part = np.where(self._alone, 1.0, np.where(self._by_counts, _LEAST_OF_GROUPS, 0.0))
+        return part * np.diag(self.counted)
 
     def count_again(self, counted: Counted) -> None:
         """Scale the counted information as counts at another point show: one factor for all coordinates.
@@ -202,7 +211,13 @@ class Slopes:
         drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
         drawn += _RIDGE * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
-        return Drawn(with_common_factors(drawn, self._diagonal.error_of_level), np.linalg.slogdet(drawn)[1])
+        slopes, volumes = (
+            with_common_factors(drawn, self._diagonal.error_of_level),
+            np.linalg.slogdet(drawn)[1],
+        )
+        hidden = (self._alone | (self._own_error > 0))[self._places.order]
+        sizes = left.slope * np.array([np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))])
+        return Drawn(slopes, volumes, sizes)
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
         """Return what is known before a slope is released: from the last round, and from counts."""
