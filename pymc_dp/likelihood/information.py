@@ -346,9 +346,9 @@ def noise_of_sizes(
 ) -> np.ndarray:
     """Return the variance, shape (q,), that unknown slopes add to estimates of q coordinates.
 
-    The score of a coordinate is ``J (theta - t)`` plus noise. If noise hides how many records touch it, J may
-    be nearly zero; and then it is in all rounds, which together seem to tell more. The likelihood is a mixture
-    over J of normal ones. With this variance added, a normal one has the posterior variance of that.
+    The score of a coordinate is ``J (theta - t)`` plus noise. If noise hides how many records touch it, J
+    may be nearly zero; and then it is in all rounds, which together seem to tell more. The likelihood is a
+    mixture over J of normal ones. With this variance added, a normal one has the posterior variance of that.
 
     Parameters
     ----------
