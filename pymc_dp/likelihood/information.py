@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import numba
 import numpy as np
-from scipy.special import ndtr, ndtri
 
 from pymc_dp.likelihood.mixtures import is_positive
 from pymc_dp.likelihood.truncated import between
@@ -41,10 +40,6 @@ _WORTH = 1 / 16
 _HOPELESS = -0.5
 # Noise below this, in the metric, counts as none.
 _NONE = 1e-4
-# Number of slopes of a coordinate, equally likely quantiles, that stand for all that it may have.
-_SIZES = 64
-# Least information about a coordinate that is left, over that of the prior.
-_LEAST_TOLD = 1e-3
 
 
 class Slope(NamedTuple):
@@ -339,42 +334,3 @@ def _follow(inverse, i, j, grow):
         to_first = grown * second[a] - grow * other * first[a]
         for b in range(p):
             inverse[a, b] -= scale * (to_second * second[b] + to_first * first[b])
-
-
-def noise_of_sizes(
-    sizes: np.ndarray, assumed: np.ndarray, posterior: np.ndarray, prior: np.ndarray, points: np.ndarray
-) -> np.ndarray:
-    """Return the variance, shape (q,), that unknown slopes add to estimates of q coordinates.
-
-    The score of a coordinate is ``J (theta - t)`` plus noise. If noise hides how many records touch it, J
-    may be nearly zero; and then it is in all rounds, which together seem to tell more. The likelihood is a
-    mixture over J of normal ones. With this variance added, a normal one has the posterior variance of that.
-
-    Parameters
-    ----------
-    sizes : ndarray, shape (2, q)
-        Mean and standard deviation of J, which is positive.
-    assumed : ndarray, shape (q,)
-        What J was taken to be.
-    posterior, prior : ndarray, shape (2, q)
-        Mean and variance of theta.
-    points : ndarray, shape (q,)
-        t.
-    """
-    chances = (np.arange(_SIZES) + 0.5)[:, None] / _SIZES
-    below = ndtr(-sizes[0] / sizes[1])
-    drawn = sizes[0] + sizes[1] * ndtri(below + chances * (1 - below))
-    ratios = np.maximum(np.where(np.isfinite(drawn), drawn, 0.0), 0.0) / np.maximum(assumed, 1e-300)
-    (mean, variance), (middle, before) = posterior, prior
-    told = np.maximum(1 / variance - 1 / before, 1e-12 / before)
-    apart = (mean / variance - middle / before) / told - points
-    total = 1 / told + ratios**2 * before
-    off = apart - ratios * (middle - points)
-    weights = np.exp(-0.5 * (off**2 / total - (off**2 / total).min(0))) / np.sqrt(total)
-    weights /= weights.sum(0)
-    spread = 1 / (1 / before + ratios**2 * told)
-    means = spread * (middle / before + ratios * told * (apart + ratios * points))
-    around = (weights * means).sum(0)
-    whole = (weights * (spread + (means - around) ** 2)).sum(0)
-    left = np.maximum(1 / whole - 1 / before, _LEAST_TOLD / before)
-    return np.maximum(1 / left - 1 / told, 0.0)

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pymc_dp.likelihood.groups import FEWEST, Spreads
+from pymc_dp.likelihood.hidden_sizes import untold
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
@@ -161,7 +162,7 @@ class Learnt:
             found = without_hidden_differences(found, self._whole, self._lookups)
             found = found.widened(last.taken_for_other(*found.moments(self._whole), OF_GROUPS, self._places))
         if (last.sizes[1] > 0).any():
-            found = found.widened(last.untold(*found.moments(self._whole), self._whole))
+            found = found.widened(untold(last, *found.moments(self._whole), self._whole))
         return widen_one_sided(self.rounds, found, self._whole)
 
     @property

@@ -12,6 +12,7 @@ from pytensor.graph.basic import Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
+from scipy.special import ndtri
 
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
@@ -61,13 +62,14 @@ def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndar
     The logarithm of a variable with the prior ``Gamma(0.001, 0.001)`` has a standard deviation of hundreds.
     In that unit of length nothing that records show would be seen.
     """
-    rng, draws = np.random.default_rng(0), draws.copy()
+    draws = draws.copy()
     for k, name in enumerate(name_numbers(public.parts)):
         if name.split("[")[0].endswith("_log__"):
             some = np.where(np.isfinite(draws[:, k]), draws[:, k], -np.inf)
             low, high = np.quantile(some, _MOST_OF, method="nearest")
             if high - low > 2 * _OF_HALF_FLAT:
-                draws[:, k] = rng.normal(start[k], _OF_HALF_FLAT, size=len(draws))
+                ranks = (some.argsort().argsort() + 0.5) / len(draws)
+                draws[:, k] = start[k] + _OF_HALF_FLAT * ndtri(ranks)
     return draws
 
 

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pymc_dp.likelihood.information import noise_of_sizes
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse, no_steeper, roots, symmetric
+from pymc_dp.likelihood.mixtures import Message, no_steeper, roots, symmetric
 
 # A prior standard deviation is taken to be at least this distance: over about that much the scores of scales
 # and shapes are not linear.
@@ -323,27 +322,6 @@ class Round:
             for column in places.T:
                 columns[column, column[0]] = math.sqrt(_IN_COMMON) * taken[column]
         return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
-
-    def untold(self, mean: np.ndarray, covariance: np.ndarray, prior: Normal) -> np.ndarray:
-        """Return a root R, shape (p, q), of the covariance ``R R'`` of errors by unknown numbers of records.
-
-        Parameters
-        ----------
-        mean : ndarray, shape (p,)
-        covariance : ndarray, shape (p, p)
-            Posterior of the parameters.
-        prior : Normal
-        """
-        some, back = np.flatnonzero(self.sizes[1] > 0), self.back
-        means = (mean @ back[:, some], prior.mean @ back[:, some])
-        variances = (
-            np.einsum("ik,ij,jk->k", back[:, some], one, back[:, some])
-            for one in (covariance, inverse(prior.precision))
-        )
-        posterior, before = map(np.array, zip(means, variances, strict=True))
-        assumed = np.einsum("k,kii->i", self.weights, self.slopes)[some]
-        added = noise_of_sizes(self.sizes[:, some], assumed, posterior, before, self.point @ back[:, some])
-        return self.metric[some].T * np.sqrt(added)
 
     def counting(self, half: float) -> np.ndarray:
         """Return how much of each coordinate's precision, shape (p,), the score has as an earlier one.

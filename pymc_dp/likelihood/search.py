@@ -226,7 +226,6 @@ class Search:
     def _round(self, share: float, last: bool = False) -> None:
         """Release a score with its slope, and update beliefs with them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
-        # By counts, and not as it is believed: what noise makes of that may be zero.
         held = self._pinned.information(self._slopes.counted)
         says = self._pinned.score(self._slopes.counted, self._point)
         distance = expected_distance(self._n, self._mu, self._distance if self.rounds else math.inf)
@@ -244,7 +243,7 @@ class Search:
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
-        draws, volumes, sizes = self._slopes.draw(apart, metric, held, left, *largest, *moved)
+        drawn = self._slopes.draw(apart, metric, held, left, *largest, *moved)
         self._learnt.learn(
             Round(
                 point=self._point,
@@ -253,12 +252,10 @@ class Search:
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 spread=overall.spread,
                 bound=bounds.score,
-                slopes=draws,
-                volumes=volumes,
-                sizes=sizes,
+                **drawn._asdict(),
                 touched=self._touched * left.slope * rest**2,
                 prior=self._learnt.prior.variances(metric),
-                weights=np.full(len(draws), 1 / len(draws)),
+                weights=np.full(len(drawn.volumes), 1 / len(drawn.volumes)),
                 records=self._n,
                 hidden=self._slopes.hidden,
                 most=bounds.score * self._slopes.number,

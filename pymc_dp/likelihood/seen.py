@@ -92,7 +92,7 @@ class Pinned(NamedTuple):
         Parameters
         ----------
         records : ndarray, shape (p, p)
-            Information of the real records.
+            Information of the real records, as they are counted: what noise makes of it later may be zero.
         """
         return self.rows.T @ (self._told(records)[:, None] * self.rows)
 

@@ -28,6 +28,7 @@ def made(place, slope):
         bound=1.0,
         slopes=np.diag([slope, 50.0])[None],
         volumes=np.zeros(1),
+        sizes=np.zeros((2, 2)),
         touched=np.full(2, 100.0),
         prior=np.ones(2),
         weights=np.ones(1),

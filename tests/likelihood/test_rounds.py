@@ -25,6 +25,7 @@ def taken_at(slopes, touched, metric=None):
         bound=1e3,
         slopes=slopes,
         volumes=np.zeros(len(slopes)),
+        sizes=np.zeros((2, p)),
         touched=touched,
         prior=np.full(p, 1e6),
         weights=np.full(len(slopes), 1 / len(slopes)),
