@@ -168,8 +168,10 @@ def likelihood_coordinates(records: Points) -> Coordinates:
     observed, free_rvs, types = reading.generative()
     transforms = reading.opaque.transforms
     positive = [rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], LogTransform)]
-    find = PublicNodes(observed, free_rvs, types, sizes, positive)
     sums = {rv for rv in reading.opaque.free.values() if isinstance(transforms[rv], ZeroSumTransform)}
+    free = set(reading.opaque.free.values())
+    constrained = {rv for rv in free - sums if transforms[rv] is not None and transforms[rv].ndim_supp}
+    find = PublicNodes(observed, free_rvs, types, sizes, positive, constrained)
     bounds, closed = _coefficients(records), set[Variable]()
     while True:
         nodes = find(closed)

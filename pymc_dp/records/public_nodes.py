@@ -8,7 +8,7 @@ import pytensor.tensor as pt
 from pymc.logprob.abstract import MeasurableOp
 from pytensor.compile.ops import ViewOp
 from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import toposort
+from pytensor.graph.traversal import ancestors, toposort
 from pytensor.graph.type import HasShape
 from pytensor.scalar.basic import Exp, Mul, Reciprocal, Sqrt, TrueDiv
 from pytensor.tensor.basic import Alloc
@@ -68,6 +68,8 @@ class PublicNodes:
         Lengths of an axis that mark records.
     positive : set of Variable, optional
         Free variables that are sampled by their logarithm, as then are nodes that are products of these.
+    constrained : set of Variable, optional
+        Free variables of which entries limit each other, such as weights or numbers that are in order.
 
     Notes
     -----
@@ -81,7 +83,9 @@ class PublicNodes:
         types: Mapping[Variable, RowType],
         sizes: set[int],
         positive: Iterable[Variable] = (),
+        constrained: Iterable[Variable] = (),
     ):
+        self._constrained = set(constrained)
         self._observed, self._free, self._above_zero = list(observed), set(free), set(positive)
         self._parameters: set[Variable] = set(self._free)
         # Variables that read records, have an axis of their length, or are random.
@@ -128,8 +132,8 @@ class PublicNodes:
         """Return what is read of nodes of which entries depend on each other, or on other coordinates.
 
         A search moves each coordinate by itself: weights ``(1 - psi, psi)`` would no longer add up to one,
-        and no outcome could be drawn. Where records look up single entries, each is what it is whatever the
-        others are.
+        and sums of them no longer grow; no outcome could be drawn. Where records look up single entries, each
+        is what it is whatever the others are.
 
         Parameters
         ----------
@@ -141,7 +145,11 @@ class PublicNodes:
         jacobian : callable
             Returns derivatives of the coordinates by the parameters, shape (p, d), at some point.
         """
-        apart = self._looked_up(nodes) | sums
+        looked_up = self._looked_up(nodes)
+        given = {node.read for node in nodes if not self._constrained.isdisjoint(ancestors([node.public]))}
+        if given - looked_up:
+            return given - looked_up
+        apart = {read for read in looked_up if read.type.ndim == 1} | sums
         if all(node.read in apart for node in nodes):
             return set()
         slopes = jacobian()
@@ -159,14 +167,21 @@ class PublicNodes:
 
     def _looked_up(self, nodes: Iterable[PublicNode]) -> set[Variable]:
         """Return what is read of those nodes of which every use is a look-up of single entries."""
-        others = {
-            v
-            for node in toposort(self._observed)
-            for k, v in enumerate(node.inputs)
-            if not isinstance(node.op, AdvancedSubtensor) or k or v.type.ndim != 1
-            if not isinstance(node.op, Shape | Shape_i)
-        }
-        return {node.read for node in nodes if node.gather is not None or node.read not in others}
+        uses: dict[Variable, list[tuple[Apply, int]]] = {}
+        for node in toposort(self._observed):
+            for k, v in enumerate(node.inputs):
+                uses.setdefault(v, []).append((node, k))
+
+        def only_looked_up(variable: Variable) -> bool:
+            for node, k in uses.get(variable, []):
+                entrywise = isinstance(node.op, _ENTRYWISE) and node.outputs[0] not in self._private
+                if isinstance(node.op, Shape | Shape_i) or (entrywise and only_looked_up(node.outputs[0])):
+                    continue
+                if not isinstance(node.op, AdvancedSubtensor) or k:
+                    return False
+            return True
+
+        return {node.read for node in nodes if node.gather is not None or only_looked_up(node.read)}
 
     def _public(self, variable: Variable) -> PublicNode | None:
         if variable not in self._private:

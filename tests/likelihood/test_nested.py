@@ -1,8 +1,10 @@
 """Look-ups within another: whether a released slope shows it, and what is said of what no record sees."""
 
 import numpy as np
+import pymc as pm
 import pytest
 
+import pymc_dp as dp
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Message
 from pymc_dp.likelihood.nested import without_nested
@@ -113,3 +115,26 @@ def test_a_round_that_shows_nothing_changes_nothing():
         found = without_nested(message, rounds, sums())
         np.testing.assert_allclose(found.information @ directions(), 0, atol=1e-6)
     assert without_nested(message, [blind], sums()) is message
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+@pytest.mark.parametrize("mean_first", [True, False])
+def test_it_does_not_matter_where_the_mean_stands(mean_first):
+    """``mean + school + class + b x`` was paid for nothing: the mean is part of the schools' levels there."""
+    rng = np.random.default_rng(1)
+    of_class, x = rng.integers(0, 24, 5000), rng.normal(size=5000)
+    school = of_class // 4
+    levels = 4 * rng.normal(size=6)[school] + 3 * rng.normal(size=24)[of_class]
+    with pm.Model() as model:
+        mean, b = pm.Normal("mean", 50, 20), pm.Normal("b", 0, 5)
+        of_school = pm.Normal("school", 0, pm.HalfNormal("schools", 5), shape=6)[school]
+        of_classes = pm.Normal("class", 0, pm.HalfNormal("classes", 5), shape=24)[of_class]
+        mu = mean + of_school + of_classes + b * x if mean_first else mean + b * x + of_school + of_classes
+        pm.Normal("y", mu, pm.HalfNormal("sigma", 10), observed=55 + levels + 2 * x + rng.normal(0, 8, 5000))
+    for seed in (1, 2):
+        one = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
+        place = one.labels.index("b")
+        known = one.information[place, place]
+        slope = one.point[place] + (np.linalg.pinv(one.information, hermitian=True) @ one.gradient)[place]
+        assert 2 < known < 5000 / 8**2 and abs(slope - 2) * np.sqrt(known) < 5

@@ -186,6 +186,10 @@ def with_levels(kind):
                 w = pt.stack([first, (1 - first) * rest, (1 - first) * (1 - rest)])
                 parts = [pm.Normal.dist(level[group] + k, 1) for k in range(3)]
                 pm.Mixture("y", w, parts, observed=x[:, 0])
+            elif kind == "sums of weights":
+                below = pt.cumsum(pm.Dirichlet("part", np.ones(3)))[:-1]
+                cuts = pt.log(below) - pt.log1p(-below)
+                pm.OrderedLogistic("y", level[group], cuts, compute_p=False, observed=y)
             elif kind == "covariance":
                 sd, r = pm.HalfNormal("sd", 1, shape=2), pm.Beta("r", 2, 2)
                 cov = pt.stack([[sd[0] ** 2, r * sd[0] * sd[1]], [r * sd[0] * sd[1], sd[1] ** 2]])
@@ -223,6 +227,7 @@ MODELS = {
     "sums to zero, with a shear": (sums_to_zero("with a shear"), 8),
     "weights of zeros": (with_levels("zeros"), GROUPS + 1),
     "three weights": (with_levels("three weights"), GROUPS + 2),
+    "sums of weights": (with_levels("sums of weights"), GROUPS + 2),
     "covariance": (with_levels("covariance"), None),
     "centred": (with_levels("centred"), GROUPS + 2),
 }
@@ -275,14 +280,14 @@ def test_the_choice_does_not_depend_on_the_records(kind):
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize("kind", ["zeros", "three weights", "covariance"])
+@pytest.mark.parametrize("kind", ["zeros", "three weights", "sums of weights", "covariance"])
 def test_each_coordinate_may_move_by_itself(kind):
     """Outcomes are drawn wherever it goes: of weights ``(1 - psi, psi)`` none was, and nothing was found."""
     records = RecordModel(with_levels(kind)())
     phi = records.coordinates(records._start)
-    for k, direction in itertools.product(range(len(phi)), (-0.01, 0.01)):
-        near = phi + direction * (np.arange(len(phi)) == k)
-        for chunk in map(call, records.twins(near, 3, PrivacyRandom(debug_seed=1))):
+    for k, step in itertools.product(range(len(phi)), (-2.0, 2.0)):
+        there = phi + step * (np.arange(len(phi)) == k)
+        for chunk in map(call, records.twins(there, 3, PrivacyRandom(debug_seed=1))):
             assert all(np.isfinite(term.group).all() for term in chunk.terms)
 
 
