@@ -155,11 +155,12 @@ class PublicNodes:
         slopes = jacobian()
         for read in apart & places.keys():
             slopes[places[read]] = 0.0
-        sizes = np.linalg.norm(slopes, axis=1)
-        some = np.flatnonzero(sizes > 0)  # an entry that is a constant moves nowhere
-        if not np.isfinite(sizes).all():
+        largest = np.abs(slopes).max(axis=1)
+        some = np.flatnonzero(largest > 0)  # an entry that is a constant moves nowhere
+        if not np.isfinite(largest).all():
             return set()
-        left, values, _ = np.linalg.svd(slopes[some] / sizes[some, None])
+        rows = slopes[some] / largest[some, None]
+        left, values, _ = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True))
         dependent = left[:, int(np.sum(values > _DEPENDENT)) :]
         bound = np.zeros(len(slopes), dtype=bool)
         bound[some] = (np.abs(dependent) > _DEPENDENT).any(axis=1)
