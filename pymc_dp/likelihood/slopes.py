@@ -216,7 +216,8 @@ class Slopes:
             np.linalg.slogdet(drawn)[1],
         )
         hidden = (self._alone | (self._own_error > 0))[self._places.order]
-        sizes = left.slope * np.array([np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))])
+        mean, deviation = np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))
+        sizes = np.array([left.slope * mean + np.diag(known), left.slope * deviation])
         return Drawn(slopes, volumes, sizes)
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
