@@ -21,7 +21,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph
 from pymc_dp.records.coefficients import bounds_of, find_coefficients
-from pymc_dp.records.derivatives import gradients, is_shear, rank_near, slopes_near
+from pymc_dp.records.derivatives import both_near, gradients, is_shear, rank_near
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.outcome_bounds import with_bound
 from pymc_dp.records.public_nodes import PublicNode, PublicNodes
@@ -181,7 +181,7 @@ def likelihood_coordinates(records: Points) -> Coordinates:
         if chosen is None:
             break
         bound = find.bound_together(
-            nodes, chosen.of_nodes, sums, partial(slopes_near, chosen.jacobian, records._start)
+            nodes, chosen.of_nodes, sums, partial(both_near, chosen, chosen.jacobian, records._start)
         )
         if not bound:
             break

@@ -194,15 +194,20 @@ def numbers_a_record(
     return [two[0].size for two in few]
 
 
-def slopes_near(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> np.ndarray:
-    """Return the Jacobian at a point near the start, where no entry is zero by chance."""
+def both_near(
+    function: Callable[[np.ndarray], np.ndarray],
+    jacobian: Callable[[np.ndarray], np.ndarray],
+    start: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return a function and its Jacobian at a point near the start, where no entry is zero by chance."""
     rng = np.random.default_rng(0)
-    return jacobian(start + 0.5 * rng.normal(size=start.size))
+    point = start + 0.5 * rng.normal(size=start.size)
+    return function(point), jacobian(point)
 
 
 def rank_near(jacobian: Callable[[np.ndarray], np.ndarray], start: np.ndarray) -> int:
     """Return the rank of a Jacobian near the start."""
-    slopes = slopes_near(jacobian, start)
+    _, slopes = both_near(np.copy, jacobian, start)
     return int(np.linalg.matrix_rank(slopes)) if np.all(np.isfinite(slopes)) else len(slopes)
 
 

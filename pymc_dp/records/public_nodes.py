@@ -12,7 +12,9 @@ from pytensor.graph.traversal import ancestors, toposort
 from pytensor.graph.type import HasShape
 from pytensor.scalar.basic import Exp, Mul, Reciprocal, Sqrt, TrueDiv
 from pytensor.tensor.basic import Alloc
+from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.math import Dot
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
@@ -25,6 +27,8 @@ _ENTRYWISE = (Elemwise, DimShuffle, Alloc, Reshape, SpecifyShape, ViewOp)
 # Coordinates depend on each other where a singular value of the matrix of their derivatives, each of length
 # one, is below this.
 _DEPENDENT = 1e-7
+# What the law of a record sees of a node: single entries, sums of these with its own numbers; rows; or all.
+_ENTRIES, _ROWS, _WHOLE = 0, 1, 2
 
 
 class PublicNode(NamedTuple):
@@ -127,13 +131,13 @@ class PublicNodes:
         nodes: Sequence[PublicNode],
         places: Mapping[Variable, slice],
         sums: Set[Variable],
-        jacobian: Callable[[], np.ndarray],
+        near: Callable[[], tuple[np.ndarray, np.ndarray]],
     ) -> set[Variable]:
-        """Return what is read of nodes of which entries depend on each other, or on other coordinates.
+        """Return what is read of nodes of which entries limit each other where they are parameters of a law.
 
         A search moves each coordinate by itself: weights ``(1 - psi, psi)`` would no longer add up to one,
-        and sums of them no longer grow; no outcome could be drawn. Where records look up single entries, each
-        is what it is whatever the others are.
+        and sums of them no longer grow; no outcome could be drawn. Linear predictors, and entries that
+        records look up, may be any numbers.
 
         Parameters
         ----------
@@ -142,47 +146,50 @@ class PublicNodes:
             Coordinates that belong to each variable that is read.
         sums : set of Variable
             Variables that sum to zero, and are coordinates nevertheless.
-        jacobian : callable
-            Returns derivatives of the coordinates by the parameters, shape (p, d), at some point.
+        near : callable
+            Returns coordinates, shape (p,), and their derivatives by the parameters, (p, d), at some point.
         """
-        looked_up = self._looked_up(nodes)
+        seen_as = self._seen_as(nodes)
+        whole = {node.read for node in nodes if seen_as[node.read] == _WHOLE}
         given = {node.read for node in nodes if not self._constrained.isdisjoint(ancestors([node.public]))}
-        if given - looked_up:
-            return given - looked_up
-        apart = {read for read in looked_up if read.type.ndim == 1} | sums
-        if all(node.read in apart for node in nodes):
+        if given & whole:
+            return given & whole
+        rows = {read for read, kind in seen_as.items() if kind == _ROWS}
+        if not rows and not whole:
             return set()
-        slopes = jacobian()
-        for read in apart & places.keys():
+        values, slopes = near()
+        if not np.isfinite(slopes).all():
+            return set()
+        affine = {read for read in rows if not _is_linear(slopes[places[read]], values[places[read]])}
+        for read in (places.keys() - whole) & (seen_as.keys() | sums):
             slopes[places[read]] = 0.0
-        largest = np.abs(slopes).max(axis=1)
-        some = np.flatnonzero(largest > 0)  # an entry that is a constant moves nowhere
-        if not np.isfinite(largest).all():
-            return set()
-        rows = slopes[some] / largest[some, None]
-        left, values, _ = np.linalg.svd(rows / np.linalg.norm(rows, axis=1, keepdims=True))
-        dependent = left[:, int(np.sum(values > _DEPENDENT)) :]
-        bound = np.zeros(len(slopes), dtype=bool)
-        bound[some] = (np.abs(dependent) > _DEPENDENT).any(axis=1)
-        return {node.read for node in nodes if bound[places[node.read]].any()}
+        bound = np.abs(_dependent(slopes)).any(axis=1)
+        return affine | {read for read in whole if bound[places[read]].any()}
 
-    def _looked_up(self, nodes: Iterable[PublicNode]) -> set[Variable]:
-        """Return what is read of those nodes of which every use is a look-up of single entries."""
+    def _seen_as(self, nodes: Iterable[PublicNode]) -> dict[Variable, int]:
+        """Return how the laws of records see what is read of each node: entries, rows or the whole of it."""
         uses: dict[Variable, list[tuple[Apply, int]]] = {}
         for node in toposort(self._observed):
             for k, v in enumerate(node.inputs):
                 uses.setdefault(v, []).append((node, k))
 
-        def only_looked_up(variable: Variable) -> bool:
-            for node, k in uses.get(variable, []):
-                entrywise = isinstance(node.op, _ENTRYWISE) and node.outputs[0] not in self._private
-                if isinstance(node.op, Shape | Shape_i) or (entrywise and only_looked_up(node.outputs[0])):
-                    continue
-                if not isinstance(node.op, AdvancedSubtensor) or k:
-                    return False
-            return True
+        def seen(variable: Variable, node: Apply, k: int) -> int:
+            out = node.outputs[0]
+            if isinstance(node.op, Shape | Shape_i):
+                return _ENTRIES
+            if isinstance(node.op, MeasurableOp):
+                return _WHOLE if variable.type.ndim else _ENTRIES
+            if out not in self._private:
+                return largest(out)
+            product = node.op.core_op if isinstance(node.op, Blockwise) else node.op
+            if out.type.ndim <= 1 or isinstance(product, Dot):
+                return _ENTRIES
+            return _ROWS if isinstance(node.op, AdvancedSubtensor) and not k else _WHOLE
 
-        return {node.read for node in nodes if node.gather is not None or only_looked_up(node.read)}
+        def largest(variable: Variable) -> int:
+            return max((seen(variable, *use) for use in uses.get(variable, [])), default=_ENTRIES)
+
+        return {node.read: _ENTRIES if node.gather else largest(node.read) for node in nodes}
 
     def _public(self, variable: Variable) -> PublicNode | None:
         if variable not in self._private:
@@ -283,3 +290,29 @@ class PublicNodes:
         if not gathers or any(g.inputs[1] is not gathers[0].inputs[1] for g in gathers):
             return None
         return node.op.make_node(*inputs).outputs[0], gathers[0]
+
+
+def _dependent(slopes: np.ndarray) -> np.ndarray:
+    """Return combinations of the rows of a matrix (p, d) that are zero, as columns (p, k).
+
+    Factors that are rounding errors are set to zero. Rows of zeros are in no combination.
+    """
+    largest = np.abs(slopes).max(axis=1)
+    some = np.flatnonzero(largest > 0)
+    rows = slopes[some] / largest[some, None]
+    sizes = np.linalg.norm(rows, axis=1)
+    left, values, _ = np.linalg.svd(rows / sizes[:, None])
+    found = left[:, int(np.sum(values > _DEPENDENT)) :]
+    combinations = np.zeros((len(slopes), found.shape[1]))
+    combinations[some] = np.where(np.abs(found) > _DEPENDENT, found, 0.0) / (largest[some] * sizes)[:, None]
+    return combinations
+
+
+def _is_linear(slopes: np.ndarray, values: np.ndarray) -> bool:
+    """Return whether combinations of entries that are constants are zero, as are sums of centred levels.
+
+    Sums and multiples of such entries are possible, too. That of weights is one.
+    """
+    combinations = _dependent(slopes)
+    rounding = _DEPENDENT * np.abs(combinations).T @ np.abs(values)
+    return bool((np.abs(combinations.T @ values) <= rounding).all())
