@@ -202,6 +202,31 @@ def with_levels(kind):
     return model
 
 
+def predictors(kind):
+    """Entries that depend on each other or on weights, but may be any numbers where records see them."""
+
+    def model():
+        group, x, y = data()
+        with pm.Model() as model:
+            if kind == "shrunk":
+                parts = pm.Dirichlet("parts", np.ones(2))
+                eta = x @ (pm.Normal("z", shape=2) * pt.sqrt(parts) * pm.HalfNormal("tau"))
+            elif kind == "one-hot":
+                chol, _, _ = pm.LKJCholeskyCov("chol", n=2, eta=2, sd_dist=pm.Exponential.dist(1.0, shape=2))
+                effects = pm.Normal("mean", shape=2) + pm.Normal("z", shape=(GROUPS, 2)) @ chol.T
+                chosen = np.eye(GROUPS)[group]
+                eta = chosen @ effects[:, 0] + (chosen * x[:, :1]) @ effects[:, 1]
+            else:
+                z = pm.HalfNormal("tau") * pm.Normal("z", shape=(GROUPS, 2))
+                centred = z - z.mean(0)
+                rows = (centred[group] * x).sum(1)
+                eta = rows if kind == "rows" else centred[group, 0] + centred[group, 1] * x[:, 0]
+            pm.Bernoulli("y", logit_p=eta, observed=y)
+        return model
+
+    return model
+
+
 # Model, and p; None for the parameters themselves.
 MODELS = {
     "banana": (lambda: models.banana(2, N).model, 2),
@@ -227,6 +252,10 @@ MODELS = {
     "sums to zero, with a shear": (sums_to_zero("with a shear"), 8),
     "weights of zeros": (with_levels("zeros"), GROUPS + 1),
     "three weights": (with_levels("three weights"), GROUPS + 2),
+    "shrunk": (predictors("shrunk"), 2),
+    "one-hot": (predictors("one-hot"), 2 * GROUPS),
+    "centred pairs": (predictors("pairs"), 2 * GROUPS),
+    "centred rows": (predictors("rows"), 2 * GROUPS),
     "sums of weights": (with_levels("sums of weights"), GROUPS + 2),
     "covariance": (with_levels("covariance"), None),
     "centred": (with_levels("centred"), GROUPS + 2),
