@@ -1,6 +1,7 @@
 """Public nodes: the functions of parameters nearest to the observed variables that read no record."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -186,6 +187,7 @@ class PublicNodes:
                 return _ENTRIES
             return _ROWS if isinstance(node.op, AdvancedSubtensor) and not k else _WHOLE
 
+        @cache
         def largest(variable: Variable) -> int:
             return max((seen(variable, *use) for use in uses.get(variable, [])), default=_ENTRIES)
 
