@@ -97,7 +97,7 @@ def _or_unknown(drawn: Callable[[], np.ndarray], size: int) -> np.ndarray:
     """Return a draw, shape (p,); NaN if it has no number, as one over a gamma draw that rounds to zero."""
     try:
         return drawn()
-    except (ArithmeticError, ValueError):
+    except ArithmeticError:
         return np.full(size, np.nan)
 
 

@@ -211,10 +211,8 @@ class Slopes:
         drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
         drawn += _RIDGE * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
-        slopes, volumes = (
-            with_common_factors(drawn, self._diagonal.error_of_level),
-            np.linalg.slogdet(drawn)[1],
-        )
+        volumes = np.linalg.slogdet(drawn)[1]
+        slopes = with_common_factors(drawn, self._diagonal.error_of_level)
         hidden = (self._alone | (self._own_error > 0))[self._places.order]
         mean, deviation = np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))
         sizes = np.array([left.slope * mean + np.diag(known), left.slope * deviation])

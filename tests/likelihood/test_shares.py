@@ -4,8 +4,9 @@ from fractions import Fraction
 from types import SimpleNamespace
 
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
-from pymc_dp.likelihood import shares
+from pymc_dp.likelihood import releases, shares
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.2, 1.0, 5.0])
@@ -84,3 +85,15 @@ def test_portions_are_of_one_budget_and_go_by_coordinates(kept):
     assert asked.budget.unspent >= 0 and asked.left == pytest.approx(0.0, abs=1e-8)
     ends = [sum(asked.budget.asked[:k]) for k in (3, 6, 9)]
     assert ends == pytest.approx([(1 - kept) * sum(one.share for one in found[: k + 1]) for k in range(3)])
+
+
+def test_blas_has_one_thread_during_a_search(monkeypatch):
+    """Two that waited for each other took up to ten times as long."""
+
+    def seen(_):
+        raise LookupError([one["num_threads"] for one in threadpool_info() if one["user_api"] == "blas"])
+
+    monkeypatch.setattr(releases, "portions", seen)
+    with threadpool_limits(2, user_api="blas"), pytest.raises(LookupError) as found:
+        releases.search_from(SimpleNamespace(doubtful={}), 100.0, 1.0, None)
+    assert set(found.value.args[0]) == {1}
