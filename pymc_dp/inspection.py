@@ -191,6 +191,7 @@ def _widths(records: RecordModel | Tables) -> dict[float, float]:
         No likelihood can be released.
     """
     twins = TablesTwins(records)
+    twins.refuse_without_scores()
     read_public(records, twins)
     relation = records.neighboring_relation
     return {

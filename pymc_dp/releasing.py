@@ -208,6 +208,7 @@ def open_records(
     start = part.near_zero.psi(start)
     named = enumerate(records.coordinates.names)
     check_start({name or f"expression {k}": start[where] for k, (name, where) in named})
+    twins.refuse_without_scores()
     return Opened(records, twins, part, start, approximate_prior(part, start))
 
 

@@ -27,7 +27,7 @@ from pytensor.tensor.variable import TensorVariable
 from pymc_dp.records.row_types.ops import inner_constants
 
 # For Ops whose last inputs are sizes rather than values: the position of the first such input.
-SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
+_SIZE_INPUTS_FROM: dict[type, int] = {Alloc: 1, AllocEmpty: 0, Reshape: 1, SpecifyShape: 1}
 #: From a node and its rewritten inputs to replacements of its outputs; None: the node is kept.
 type Change = Callable[[Apply, list[Variable]], Sequence[Variable] | None]
 
@@ -142,9 +142,15 @@ def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
 
 def values_of(node: Apply) -> list[Variable]:
     """Return the inputs of a node that are more than sizes of what it makes."""
-    first_size = SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
-    size = _size_of_draws(node)
-    return [v for v in node.inputs[:first_size] if v is not size]
+    sizes = sizes_in(node)
+    return [v for i, v in enumerate(node.inputs) if i not in sizes]
+
+
+def sizes_in(node: Apply) -> set[int]:
+    """Return the positions of those inputs of a node that are sizes of what it makes."""
+    number, drawn = len(node.inputs), _size_of_draws(node)
+    first = _SIZE_INPUTS_FROM.get(type(node.op), number)
+    return {*range(first, number), *(i for i, v in enumerate(node.inputs) if v is drawn)}
 
 
 def _size_of_draws(node: Apply) -> Variable | None:

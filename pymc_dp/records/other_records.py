@@ -14,7 +14,7 @@ from pytensor.scan.op import Scan
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
 from pytensor.tensor.type import TensorType
 
-from pymc_dp.records.graph import SIZE_INPUTS_FROM, leaf_value, rebuilt
+from pymc_dp.records.graph import leaf_value, rebuilt, sizes_in
 
 
 def _of_any_number(node: Apply, n: int) -> Apply:
@@ -97,23 +97,31 @@ def replace_records(
     memo: dict[Variable, Variable] = dict(replacements)
     sizes = _Sizes(n, size, memo)
     for node in toposort(outputs):
-        first_size = SIZE_INPUTS_FROM.get(type(node.op), len(node.inputs))
-        inputs = [sizes(old) if i >= first_size else memo.get(old, old) for i, old in enumerate(node.inputs)]
+        of_sizes = sizes_in(node)
+        inputs = [sizes(old) if i in of_sizes else memo.get(old, old) for i, old in enumerate(node.inputs)]
         if any(new is not old for new, old in zip(inputs, node.inputs, strict=True)):
             memo.update(zip(node.outputs, rebuilt(_of_any_number(node, n), inputs), strict=True))
     return [memo.get(out, out) for out in outputs]
+
+
+def with_any_number(
+    terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
+) -> tuple[Mapping[Variable, Variable], list[Variable]]:
+    """Return a variable for each record root, and terms as functions of these, for any number of records."""
+    stand_ins: dict[Variable, Variable] = {
+        root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
+        for root, axis in roots.items()
+    }
+    first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
+    return stand_ins, replace_records(terms, stand_ins, n, first.shape[axis])
 
 
 def symbolic_rows(
     terms: Sequence[Variable], roots: Mapping[Variable, int], n: int
 ) -> tuple[Mapping[Variable, Variable], Variable]:
     """Return a variable for each record root, and rows as a function of these, for any number of records."""
-    stand_ins: dict[Variable, Variable] = {
-        root: root.type.clone(shape=tuple(None if i == axis else s for i, s in enumerate(root.type.shape)))()
-        for root, axis in roots.items()
-    }
-    first, axis = next((stand_ins[root], axis) for root, axis in roots.items())
-    return stand_ins, rows(replace_records(terms, stand_ins, n, first.shape[axis]))
+    stand_ins, found = with_any_number(terms, roots, n)
+    return stand_ins, rows(found)
 
 
 def rows(terms: Sequence[Variable]) -> Variable:

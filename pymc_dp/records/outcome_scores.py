@@ -1,12 +1,14 @@
 """Scores of records: first derivatives of log-likelihoods, with any outcome in place of the recorded one."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import copy
 from functools import cached_property, partial
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 import pytensor
+from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
@@ -183,6 +185,12 @@ class OutcomeScores:
             self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups, found.alike)
             self._by_predictors(found)
         self._functions: dict[bool, Reentrant] = {}
+
+    def in_mode(self, mode: Mode) -> "OutcomeScores":
+        """Return the same scores, compiled in another mode."""
+        other = copy(self)
+        other._kwargs, other._functions = {**self._kwargs, "mode": mode}, {}
+        return other
 
     def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
         seen = self._seen

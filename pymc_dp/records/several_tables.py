@@ -223,6 +223,11 @@ class TablesTwins:
         self.sums = [one for twins in self._twins for one in twins.sums]
         self.lookups = _touched_once([twins.lookups for twins in self._twins], reads)
 
+    def refuse_without_scores(self) -> None:
+        """See `Twins.refuse_without_scores`."""
+        for twins in self._twins:
+            twins.refuse_without_scores()
+
     @property
     def with_known_bounds(self) -> "TablesTwins":
         """The same with known bounds, as of `Twins`."""

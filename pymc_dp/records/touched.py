@@ -1,6 +1,6 @@
 """Which likelihood coordinates no single record depends on together, from the graph and from shapes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -202,3 +202,25 @@ def in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:
         left = [name for name in terms if name not in found]
         found.append(next((name for name in left if read[name] <= set(found)), left[0]))
     return found
+
+
+def read_whole(each: Iterable[tuple[Sequence[int], Sequence[Piece]]], size: int) -> tuple[np.ndarray, int]:
+    """Return the coordinates of phi that are read other than by look-ups; and most numbers looked up.
+
+    Parameters
+    ----------
+    each : iterable of tuple
+        For each log-density the coordinates that it reads, and the pieces of its predictors if there are any.
+    size : int
+        p, number of coordinates.
+    """
+    whole, looked_up = np.zeros(size, dtype=bool), 0
+    for reads, pieces in each:
+        if not pieces:
+            whole[reads] = True
+        for piece in pieces:
+            if piece.kind == "lookup":
+                looked_up += piece.numbers
+            else:
+                whole[np.ravel(piece.columns)] = True
+    return whole, looked_up

@@ -15,6 +15,7 @@ import pytensor
 from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.traversal import ancestors
 
+from pymc_dp.records import trial
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of
 from pymc_dp.records.effect_scores import EffectScores
 from pymc_dp.records.follow_up import INTERVALS, in_intervals
@@ -25,7 +26,7 @@ from pymc_dp.records.predictors import WithData, rows_in
 from pymc_dp.records.scores_at import pull_back
 from pymc_dp.records.sums import part_of
 from pymc_dp.records.threads import Each
-from pymc_dp.records.touched import in_order, seen_apart
+from pymc_dp.records.touched import in_order, read_whole, seen_apart
 from pymc_dp.records.units import chunks_of
 
 # Most rows of a chunk, including copies for several outcomes.
@@ -173,6 +174,12 @@ class Twins:
         self.unlike |= say_unlike(reading.opaque, self.bounds) | self.with_known_bounds.unlike
         self._note()
 
+    def refuse_without_scores(self) -> None:
+        """Refuse a model whose own outcomes have no derivatives where a search starts: see `trial`."""
+        for scores, names in zip(self._scores, self.names, strict=True):
+            draws = [self._draws[name] for name in names if name in self._draws]
+            trial.refuse_without_scores(self._records, scores, draws, self.finite.get(names[0]))
+
     @cached_property
     def with_known_bounds(self) -> "Twins":
         """These twins under the assumption that arrays hold each record's true censoring bound."""
@@ -211,7 +218,7 @@ class Twins:
         """Set the attributes that are public properties of the scores."""
         records = self._records
         self.outcomes = Outcomes(records, self._outcomes, self._effects, self._draws, self.bounds)
-        whole, looked_up = self._seen()
+        whole, looked_up = read_whole(((one.reads, one.pieces) for one in self._scores), self.size)
         self.lookups = seen_apart([one for scores in self._scores for one in scores.lookups], whole)
         self.sums = [one for scores in self._scores for one in scores.sums]
         self.rank = max(scores.size for scores in self._scores)
@@ -248,19 +255,6 @@ class Twins:
             )
             for names in groups
         ]
-
-    def _seen(self) -> tuple[np.ndarray, int]:
-        """Return the coordinates of phi that are read other than by look-ups; and most numbers looked up."""
-        whole, looked_up = np.zeros(self.size, dtype=bool), 0
-        for scores in self._scores:
-            if not scores.pieces:
-                whole[scores.reads] = True
-            for piece in scores.pieces:
-                if piece.kind == "lookup":
-                    looked_up += piece.numbers
-                else:
-                    whole[np.ravel(piece.columns)] = True
-        return whole, looked_up
 
     def _find_draws(self, names: Sequence[str]) -> dict[str, Draw]:
         """Return draws of variables that are drawn together; none if one of them cannot be drawn."""

@@ -16,7 +16,7 @@ _RECORDS_BY_PLACE = 1_000
 _RECORDS_TO_MOVE = 64
 # Sets of numbers for made-up records: the least and the largest real number, and the value of integers. There
 # are several, since some distributions do not allow the first.
-_MADE_UP_NUMBERS = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
+MADE_UP_NUMBERS = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
 
 
 def separable(records: Points) -> None:
@@ -36,7 +36,7 @@ def separable(records: Points) -> None:
     rng, start, roots = np.random.default_rng(), records._start, records._roots
     function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
-    for numbers in _MADE_UP_NUMBERS:
+    for numbers in MADE_UP_NUMBERS:
         point = start + rng.normal(scale=0.5, size=start.size)
         few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (_RECORDS_TO_MOVE, 1))
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
@@ -62,13 +62,13 @@ def _by_position(
     """
     # Entries of a variable must differ, or it would not show which of them a record reads.
     point = start + np.random.default_rng(0).uniform(0.05, 0.2, start.size)
-    for numbers in _MADE_UP_NUMBERS:
+    for numbers in MADE_UP_NUMBERS:
         many = made_up(roots, roots, _RECORDS_BY_PLACE, numbers=numbers)
         fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
         try:
             rows, alone = (guarded(function, point, *values) for values in (many, fewer))
         except PrivacyError:
-            if numbers == _MADE_UP_NUMBERS[0]:
+            if numbers == MADE_UP_NUMBERS[0]:
                 raise refusals.refuse_position() from None
             continue  # shapes are right, since the first numbers worked: these ones cannot be computed with
         if alone.shape != rows[1:].shape or not np.allclose(
