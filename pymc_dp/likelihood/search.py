@@ -211,6 +211,7 @@ class Search:
         last = self.rounds[-1]
         mean = np.einsum("k,kij->ij", last.weights, last.slopes)
         k = self._places.blocks
+        mean[:k, :k] *= self._places.together[:k, :k]  # `possible` leaves noise between groups
         beside = self._places.beside(mean, self._slopes.expected[:k, k:] * left.slope)
         mean[:k, k:] = self._slopes.sure[:k, k:] * beside
         mean[k:, :k] = mean[:k, k:].T
