@@ -36,8 +36,11 @@ _TRUSTED = 1.0
 _FROM = 0.5
 # They are taken to be on one side until the sum is below this part.
 _UNTIL = 0.2
-# Lower limit of the first reach, in prior standard deviations.
-_LEAST = 0.25
+# They are so as well if the sum has been above `_UNTIL`, and in one direction, for this number of rounds after
+# the first: where scores differ tenfold, as with exposures that do, the sum of all is far below the bound.
+_STEADY = 2
+# Lower limit of the first reach, in prior standard deviations; with a vague prior, over the usual step.
+_LEAST, _LEAST_OF_USUAL = 0.25, 50.0
 # A coordinate's own score counts as a pull beyond this many standard deviations of its noise.
 _BEYOND = 2.0
 # If the standard deviation of a score's noise is more than this part of the largest sum that a group's
@@ -98,10 +101,17 @@ class Reach:
     """
 
     def __init__(self) -> None:
-        self._rounds, self._turned = 0, False
+        self._rounds, self._steady, self._turned = 0, 0, False
         self._reach, self._direction = 0.0, np.zeros(0)
 
-    def step(self, pulling: float, usual: np.ndarray, direction: np.ndarray) -> np.ndarray:
+    @property
+    def is_running(self) -> bool:
+        """Whether records were on one side twice, so that steps may be longer than usual ones."""
+        return self._rounds > 1
+
+    def step(
+        self, pulling: float, usual: np.ndarray, direction: np.ndarray, information: np.ndarray
+    ) -> np.ndarray:
         """Return a step, shape (p,), that may be longer than the usual one.
 
         It is the usual one if records are not on one side, the first time that they are, or if that is
@@ -116,19 +126,28 @@ class Reach:
             The usual step, in prior standard deviations.
         direction : ndarray, shape (p,)
             Direction that the last score points to, in the same units.
+        information : ndarray, shape (p, p)
+            Two directions are one way, or the other, as records see them: coordinates of which records say
+            little may turn with each score.
         """
-        is_far = pulling > (_UNTIL if self._rounds > 1 else _FROM)
+        direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
+        onward = direction @ information @ self._direction if self._direction.size else 0.0
+        self._steady = self._steady + 1 if pulling > _UNTIL and onward > 0 else 0
+        is_far = pulling > (_UNTIL if self.is_running or self._steady >= _STEADY else _FROM)
         self._rounds = self._rounds + 1 if is_far else 0
         if self._rounds == 1:
-            self._reach, self._turned = max(float(np.linalg.norm(usual)), _LEAST), False
+            own = float(np.linalg.norm(usual))
+            self._reach, self._turned = max(own, min(_LEAST, _LEAST_OF_USUAL * own)), False
         elif is_far:
-            back = bool(direction @ self._direction < 0)
+            back = bool(onward < 0)
             self._turned = self._turned or back
             self._reach *= 0.5 if back else 1.0 if self._turned else 2.0
         self._direction = direction
-        if self._rounds < 2 or self._reach < np.linalg.norm(usual):
+        # Once there was a turn, the parameters are between two points that are twice the reach apart.
+        longest = 2 * self._reach if self._turned else math.inf
+        if not self.is_running or self._reach <= np.linalg.norm(usual) <= longest:
             return usual
-        return self._reach * direction / max(float(np.linalg.norm(direction)), 1e-300)
+        return self._reach * direction
 
 
 class Brackets:

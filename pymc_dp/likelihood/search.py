@@ -287,9 +287,9 @@ class Search:
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
-        longer = self._reach.step(one.pulling, step, direction)
-        if longer is not step:
-            self._moved = length = max(one.length(np.outer(longer, longer)), 1.0)
+        longer = self._reach.step(one.pulling, step, direction, one.mean)
+        if self._reach.is_running:  # sizes of scores may be quite different at the new point
+            self._moved = length = max(one.length(np.outer(longer, longer)), 2 * _RESTART_STEP)
         self._point = np.clip(self._point + self._learnt.brackets.step(longer), *self._bounds)
         self._sizes.since += self._moved
         return length
