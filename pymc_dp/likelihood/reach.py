@@ -101,8 +101,8 @@ class Reach:
     """
 
     def __init__(self) -> None:
-        self._rounds, self._steady, self._turned = 0, 0, False
-        self._reach, self._direction = 0.0, np.zeros(0)
+        self._rounds, self._steady, self._onward, self._turned = 0, 0, 0, False
+        self._reach, self._direction, self._step = 0.0, np.zeros(0), np.zeros(0)
 
     @property
     def is_running(self) -> bool:
@@ -139,15 +139,21 @@ class Reach:
             own = float(np.linalg.norm(usual))
             self._reach, self._turned = max(own, min(_LEAST, _LEAST_OF_USUAL * own)), False
         elif is_far:
-            back = bool(onward < 0)
-            self._turned = self._turned or back
-            self._reach *= 0.5 if back else 1.0 if self._turned else 2.0
+            self._onward = self._onward + 1 if onward > 0 else 0
+            # After a turn the parameters are less than two steps away; else it was none.
+            self._turned = onward < 0 or (self._turned and self._onward < 2)
+            self._reach *= 0.5 if onward < 0 else 1.0 if self._turned else 2.0
         self._direction = direction
         # Once there was a turn, the parameters are between two points that are twice the reach apart.
-        longest = 2 * self._reach if self._turned else math.inf
-        if not self.is_running or self._reach <= np.linalg.norm(usual) <= longest:
-            return usual
-        return self._reach * direction
+        longest, own = 2 * self._reach if self._turned else math.inf, np.linalg.norm(usual)
+        if not self.is_running:
+            step = usual
+        elif onward < 0:
+            step = -self._step / 2
+        else:
+            step = usual if self._reach <= own <= longest else self._reach * direction
+        self._step = step
+        return step
 
 
 class Brackets:

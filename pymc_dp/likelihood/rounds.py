@@ -252,6 +252,12 @@ class Round:
         """Standard deviations of the noise of `parts`, shape (p,)."""
         return self.noise * np.sqrt(np.diag(self.spread)) / self.most
 
+    @property
+    def clear_score(self) -> np.ndarray:
+        """Score without coordinates that do not stand out of their noise, shape (p,); unless none does."""
+        clear = np.abs(self.parts) > CLEARLY * self.noises_of_parts
+        return np.where(clear | ~clear.any(), self.score, 0.0)
+
     def is_beyond(self, distance: float, pulls: np.ndarray) -> np.ndarray:
         """Return which coordinates are at a larger distance, by that or by pulls of their own: shape (p,)."""
         return np.maximum(self.distances, (pulls / _PULLED) ** 2) >= distance

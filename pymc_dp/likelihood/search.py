@@ -286,7 +286,7 @@ class Search:
         step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
-        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.score
+        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.clear_score
         longer = self._reach.step(one.pulling, step, direction, one.mean)
         if self._reach.is_running:  # sizes of scores may be quite different at the new point
             self._moved = length = max(one.length(np.outer(longer, longer)), 2 * _RESTART_STEP)
