@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import brentq
 
+from pymc_dp.likelihood.brackets import Brackets, pulls_of_all
 from pymc_dp.likelihood.groups import FEWEST, Spreads
 from pymc_dp.likelihood.hidden_sizes import untold
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
-from pymc_dp.likelihood.reach import Brackets, pulls_of_all
 from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Allowances, Round
 from pymc_dp.likelihood.straight import (
     at_mean_slope,

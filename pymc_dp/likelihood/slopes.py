@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from pymc_dp.likelihood import information
+from pymc_dp.likelihood.brackets import pulls_of
 from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.groups import Alike, Diagonal, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
-from pymc_dp.likelihood.reach import pulls_of
 from pymc_dp.likelihood.rounds import AT_REST
 
 # Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over

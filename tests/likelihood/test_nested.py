@@ -138,3 +138,24 @@ def test_it_does_not_matter_where_the_mean_stands(mean_first):
         known = one.information[place, place]
         slope = one.point[place] + (np.linalg.pinv(one.information, hermitian=True) @ one.gradient)[place]
         assert 2 < known < 5000 / 8**2 and abs(slope - 2) * np.sqrt(known) < 5
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_crossed_look_ups_beside_covariates_that_are_not_centred():
+    """The metric was indefinite: a slope had noise between groups, of which no record sees two."""
+    rng, n = np.random.default_rng(0), 8_000
+    g, h = rng.integers(0, 12, n), rng.integers(0, 8, n)
+    x = np.column_stack([rng.uniform(20, 75, n), rng.normal(27, 4, n)])
+    known = x @ [0.03, 0.05] + rng.normal(0, 0.5, 12)[g] + rng.normal(0, 0.5, 8)[h]
+    with pm.Model() as model:
+        u = pm.Normal("u", 0, pm.HalfNormal("su", 1), shape=12)
+        v = pm.Normal("v", 0, pm.HalfNormal("sv", 1), shape=8)
+        mean = pm.Normal("a", 0, 5) + x @ pm.Normal("b", 0, 1, shape=2) + u[g] + v[h]
+        pm.Normal("y", mean, pm.HalfNormal("s", 5), observed=rng.normal(known - 1.5, 2))
+    likelihood = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
+    covariance = np.linalg.pinv(likelihood.information, hermitian=True)
+    found = likelihood.point + covariance @ likelihood.gradient
+    slopes = [likelihood.labels.index(f"b[{k}]") for k in (0, 1)]
+    sd = np.sqrt(np.diag(covariance))[slopes]
+    assert np.all(np.abs(found[slopes] - [0.03, 0.05]) < 4.5 * sd)
+    assert np.all(sd < [0.005, 0.02])

@@ -5,29 +5,57 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood.reach import LONGEST_STEP, Brackets, Reach, longest_step
+from pymc_dp.likelihood.brackets import Brackets
+from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, longest_step
 from tests.likelihood.test_rounds import taken_at
 
 GROUPS = np.arange(8)[:, None]
 
 
 def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
-    reach, far, one, short = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0])
-    assert reach.step(far, short, one) is short
-    found = [reach.step(far, short, sign * one)[0] for sign in (1, 1, -1, -1, 1)]
+    reach, far, one, short, same = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0]), np.eye(2)
+    assert reach.step(far, short, one, same) is short
+    found = [reach.step(far, short, sign * one, same)[0] for sign in (1, 1, -1, -1, 1)]
     assert found == [0.5, 1.0, -0.5, -0.5, 0.25]
-    assert reach.step(far, one, one) is one, "what is believed is farther"
+    assert reach.step(far, one, one, same)[0] == 0.25, "the parameters are nearer than what is believed"
+    assert reach.step(far, short, one, same)[0] == 0.5, "the turn was none: they are farther"
+    assert reach.step(far, one, one, same) is one, "what is believed is farther"
 
 
 def test_nearby_steps_go_by_what_is_believed():
-    reach, one = Reach(), np.full(1, 0.2)
-    assert all(reach.step(0.45, one, one) is one for _ in range(4))
-    assert reach.step(0.6, one, one) is one
-    assert reach.step(0.3, one, one) is one, "one round alone says little: a ridge may start like this"
-    assert reach.step(0.6, one, one) is one
-    assert reach.step(0.6, one, one) is not one
-    assert reach.step(0.3, one, one) is not one, "it stays until few records pull"
-    assert reach.step(0.1, one, one) is one
+    reach, one, same = Reach(), np.full(1, 0.2), np.eye(1)
+    assert all(reach.step(0.45, one, sign * one, same) is one for sign in (1, 1, -1, 1, -1, -1))
+    assert reach.step(0.6, one, one, same) is one
+    assert reach.step(0.3, one, one, same) is one, "one round alone says little: a ridge may start like this"
+    assert reach.step(0.6, one, -one, same) is one
+    assert reach.step(0.6, one, -one, same) is not one
+    assert reach.step(0.3, one, -one, same) is not one, "it stays until few records pull"
+    assert reach.step(0.1, one, one, same) is one
+
+
+def test_records_that_pull_one_way_for_long_are_far_away():
+    """Where exposures differ tenfold, the sum of all scores is never near the bound."""
+    reach, one, same = Reach(), np.full(1, 0.2), np.eye(1)
+    found = [reach.step(0.4, one, one, same)[0] for _ in range(6)]
+    assert found == pytest.approx([0.2, 0.2, 0.2, 0.5, 1.0, 2.0])
+
+
+def test_a_first_reach_is_not_far_beyond_the_usual_step():
+    """A fourth of a vague prior's standard deviation may be where no record has any information."""
+    reach, usual, one, same = Reach(), np.full(1, 1e-3), np.full(1, 1.0), np.eye(1)
+    found = [reach.step(0.9, usual, one, same)[0] for _ in range(3)]
+    assert found == pytest.approx([0.001, 0.1, 0.2])
+
+
+def test_a_turn_is_one_as_records_see_it():
+    reach, usual = Reach(), np.array([1e-4, 1e-3])
+    information = np.diag([1e6, 1.0])
+    ways = [np.array([0.1, sign]) for sign in (1, -1, 1, -1)]
+    steps = [reach.step(0.9, usual, way, information)[0] for way in ways]
+    assert steps == sorted(steps)
+    reach = Reach()  # control
+    control = [reach.step(0.9, usual, way, np.eye(2))[0] for way in ways]
+    assert control != sorted(control)
 
 
 def at(point, truth, noise=0.01, sign=1.0):
@@ -147,7 +175,28 @@ def test_counts_in_the_hundreds_are_found(mean, monkeypatch):
     sd = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(found - [np.log(mean), 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.01)
-    monkeypatch.setattr(Reach, "step", lambda _, pulling, usual, direction: usual)  # control
+    monkeypatch.setattr(Reach, "step", lambda _, pulling, usual, *others: usual)  # control
+    assert not release().information.any()
+
+
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_rates_of_populations_are_found(monkeypatch):
+    """Exposures differ tenfold: the sum of scores is never half of what their bound allows."""
+    rng = np.random.default_rng(2)
+    x, population = rng.normal(size=(5_000, 3)), rng.lognormal(10, 1, 5_000)
+    with pm.Model() as model:
+        rate = pm.math.exp(pm.Normal("a", 0, 5) + x @ pm.Normal("b", 0, 1, shape=3))
+        pm.Poisson("y", population * rate, observed=rng.poisson(population * np.exp(-9 + x.sum(1) * 0.3)))
+
+    def release():
+        return dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
+
+    likelihood = release()
+    sd = np.sqrt(np.diag(np.linalg.inv(likelihood.information)))
+    found = likelihood.point + np.linalg.solve(likelihood.information, likelihood.gradient)
+    assert np.all(np.abs(found - [-9, 0.3, 0.3, 0.3]) < 4.5 * sd)
+    assert np.all(sd < 0.05)
+    monkeypatch.setattr("pymc_dp.likelihood.reach._STEADY", 100)  # control
     assert not release().information.any()
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from pymc_dp.likelihood import learnt
+from pymc_dp.likelihood.brackets import pulls_of_all
 from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
-from pymc_dp.likelihood.reach import pulls_of_all
 from pymc_dp.likelihood.rounds import RESULT, WALK, Round
 
 
