@@ -62,7 +62,8 @@ def supported(model: pm.Model) -> None:
         raise ModelRefusedError(
             "The model has no observed variables.",
             "there are no records to protect, and the privacy accounting would be meaningless.",
-            "pass the data with observed=..., or sample a prior with pm.sample_prior_predictive.",
+            "pass the data with observed=... (data inside a pm.Potential: pm.CustomDist(..., logp=...), or "
+            "pm.Censored), or sample a prior with pm.sample_prior_predictive.",
         )
     free_names = {rv.name for rv in model.free_RVs}
     for rv in model.basic_RVs:

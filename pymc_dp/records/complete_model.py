@@ -18,6 +18,7 @@ from pytensor.compile.sharedvalue import SharedVariable
 from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.traversal import toposort
 
+from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph, refusals
 from pymc_dp.records.effects import Effects, find_effects, shape_of, taken
 from pymc_dp.records.lengths import number_of_rows
@@ -79,6 +80,12 @@ def complete(
     found = find_effects(model, privacy_unit, public, neighboring_relation)
     if not found.axes:
         return Complete(model, [], set())
+    if set(model.free_RVs) <= set(found.axes):
+        raise ModelRefusedError(
+            "All free variables have an entry for each record or person.",
+            "these are integrated, and nothing is left that could be released.",
+            "give what they have in common parameters of its own: a mean, a standard deviation.",
+        )
     n_rows = number_of_rows(model)
     observed = {rv: _observed(model, rv, axis, n_rows, found.ids) for rv, axis in found.axes.items()}
     memo = _rewritten(model, found, observed)

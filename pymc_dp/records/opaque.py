@@ -196,7 +196,8 @@ class OpaqueModel:
         return ModelRefusedError(
             f"PyMC cannot derive the log-density of {name} ({kind}).",
             "without it there is nothing to clip and to account for.",
-            "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator.",
+            "use a distribution with a logp (pm.CustomDist(..., logp=...)), not a simulator. If it has one, "
+            "shapes do not fit: observed values of shape (n, 1) beside a mean of shape (n,).",
         )
 
     def on_values(self, graphs: Sequence[Variable]) -> list[Variable]:

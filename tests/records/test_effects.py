@@ -367,6 +367,13 @@ def test_a_matrix_of_persons_is_a_look_up(n):
     assert n == 4 or "'own' has an entry for each record" in str(found.refusals[0])
 
 
+def test_effects_alone_leave_nothing_to_release():
+    with pm.Model() as model:
+        pm.Normal("y", pm.Normal("own", 0, 1, shape=50), 1, observed=np.zeros(50))
+    with pytest.raises(dp.errors.ModelRefusedError, match="All free variables have an entry for each record"):
+        RecordModel(model, integrate=True, verify=False)
+
+
 def test_a_deterministic_that_reads_an_effect_is_left_out():
     model = model_with(normal, more=lambda own: pm.Deterministic("largest", own.max()))
     records = read(model)
