@@ -37,8 +37,10 @@ _UNTIL = 0.2
 # They are so as well if the sum has been above `_UNTIL`, and in one direction, for this number of rounds
 # after the first: where scores differ tenfold, as with exposures that do, the sum is far below the bound.
 _STEADY = 2
+# If the usual step is less than this part of the last one, the search is arriving.
+_SHRINKING = 0.8
 # Lower limit of the first reach, in prior standard deviations; with a vague prior, over the usual step.
-_LEAST, _LEAST_OF_USUAL = 0.25, 50.0
+_LEAST, _LEAST_OF_USUAL = 0.25, 10.0
 
 
 def longest_step(observed: Iterable[Variable]) -> float:
@@ -88,8 +90,9 @@ class Reach:
     """
 
     def __init__(self) -> None:
-        self._rounds, self._steady, self._onward, self._turned = 0, 0, 0, False
-        self._reach, self._direction, self._step = 0.0, np.zeros(0), np.zeros(0)
+        self._rounds, self._steady, self._turned = 0, 0, False
+        self._reach, self._length, self._most = 0.0, 0.0, math.inf
+        self._direction, self._step = np.zeros(0), np.zeros(0)
 
     @property
     def is_running(self) -> bool:
@@ -118,24 +121,29 @@ class Reach:
         """
         direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
         onward = direction @ information @ self._direction if self._direction.size else 0.0
-        self._steady = self._steady + 1 if pulling > _UNTIL and onward > 0 else 0
+        length = float(np.linalg.norm(usual))
+        arriving, self._length = length < _SHRINKING * self._length, length
+        steady = pulling > _UNTIL and onward > 0 and not arriving
+        self._steady = self._steady + 1 if steady else 0
         is_far = pulling > (_UNTIL if self.is_running or self._steady >= _STEADY else _FROM)
         self._rounds = self._rounds + 1 if is_far else 0
-        if self._rounds == 1:
-            own = float(np.linalg.norm(usual))
-            self._reach, self._turned = max(own, min(_LEAST, _LEAST_OF_USUAL * own)), False
-        elif is_far:
-            self._onward = self._onward + 1 if onward > 0 else 0
-            # After a turn the parameters are less than two steps away; else it was none.
-            self._turned = onward < 0 or (self._turned and self._onward < 2)
-            self._reach *= 0.5 if onward < 0 else 1.0 if self._turned else 2.0
         self._direction = direction
-        # Once there was a turn, the parameters are between two points that are twice the reach apart.
-        longest = 2 * self._reach if self._turned else math.inf
-        if self.is_running and onward < 0:
-            self._step = -self._step / 2
-        elif self.is_running and not self._reach <= np.linalg.norm(usual) <= longest:
-            self._step = self._reach * direction
-        else:
-            self._step = usual
-        return self._step
+        if self._rounds == 1:
+            self._reach, self._turned = max(length, min(_LEAST, _LEAST_OF_USUAL * length)), False
+            self._most = math.inf
+        elif is_far and (onward < 0 or self._turned):
+            # The parameters are between two points that are a step apart: halfway on, or back.
+            last = float(np.linalg.norm(self._step))
+            self._most = last if onward < 0 else self._most
+            self._turned = last / 2 >= length
+            if self._turned:
+                self._step = math.copysign(0.5, onward) * self._step
+                return self._step
+            self._reach = length
+        elif is_far and not arriving:
+            self._reach = min(2 * self._reach, self._most)
+            if self._reach > length:
+                self._step = self._reach * direction
+                return self._step
+        self._step = usual
+        return usual
