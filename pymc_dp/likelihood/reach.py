@@ -17,6 +17,7 @@ from pymc.distributions.truncated import TruncatedRV
 from pytensor.graph.basic import Variable
 
 from pymc_dp.likelihood.mixtures import inverse
+from pymc_dp.likelihood.rounds import CLEARLY, Round
 
 #: Longest step, in standard errors of one record.
 LONGEST_STEP = 2.5
@@ -81,8 +82,21 @@ def shortened(step: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> n
     return np.linalg.solve(known + of_one / _TRUSTED**2, known @ step)
 
 
+def clear_score(one: Round) -> np.ndarray:
+    """Return a round's score, shape (p,), without coordinates that do not stand out of their noise.
+
+    Groups of a look-up are taken together. If no coordinate stands out, it is the whole score.
+    """
+    parts, noises = one.parts.copy(), one.noises_of_parts.copy()
+    for column in (column for places in one.groups for column in places.T):
+        weights = one.touched[column] / one.touched[column].sum()
+        parts[column], noises[column] = weights @ parts[column], np.linalg.norm(weights * noises[column])
+    clear = np.abs(parts) > CLEARLY * noises
+    return np.where(clear, one.most * parts, 0.0) if clear.any() else one.score
+
+
 class Reach:
-    """Step length while all records are on one side: doubled up to the first turn, halved at each turn.
+    """Step length while all records are on one side: doubled up to a turn, halved after it.
 
     Counts in the hundreds, with a model that starts at one, are six prior standard deviations of their
     logarithm away, and one record determines it to a twentieth of one: steps that are limited in standard
@@ -104,8 +118,10 @@ class Reach:
     ) -> np.ndarray:
         """Return a step, shape (p,), that may be longer than the usual one.
 
-        It is the usual one if records are not on one side, the first time that they are, or if that is
-        longer and there was no turn. At a turn it goes halfway back.
+        It is the usual one if records are not on one side, or the first time that they are. After that it is
+        doubled, unless the usual one is longer or becomes shorter from round to round. At a turn it goes half
+        of the last step back, and on by halves until the usual step is longer. It is then doubled again, up
+        to the step that went too far.
 
         Parameters
         ----------
@@ -128,22 +144,18 @@ class Reach:
         is_far = pulling > (_UNTIL if self.is_running or self._steady >= _STEADY else _FROM)
         self._rounds = self._rounds + 1 if is_far else 0
         self._direction = direction
+        step = usual
         if self._rounds == 1:
-            self._reach, self._turned = max(length, min(_LEAST, _LEAST_OF_USUAL * length)), False
-            self._most = math.inf
-        elif is_far and (onward < 0 or self._turned):
+            self._reach = max(length, min(_LEAST, _LEAST_OF_USUAL * length))
+            self._turned, self._most = False, math.inf
+        elif self.is_running and (onward < 0 or self._turned):
             # The parameters are between two points that are a step apart: halfway on, or back.
             last = float(np.linalg.norm(self._step))
             self._most = last if onward < 0 else self._most
-            self._turned = last / 2 >= length
-            if self._turned:
-                self._step = math.copysign(0.5, onward) * self._step
-                return self._step
-            self._reach = length
-        elif is_far and not arriving:
+            self._turned, self._reach = last / 2 >= length, length
+            step = math.copysign(0.5, onward) * self._step if self._turned else usual
+        elif self.is_running and not arriving:
             self._reach = min(2 * self._reach, self._most)
-            if self._reach > length:
-                self._step = self._reach * direction
-                return self._step
-        self._step = usual
-        return usual
+            step = self._reach * direction if self._reach > length else usual
+        self._step = step
+        return step

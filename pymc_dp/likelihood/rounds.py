@@ -252,19 +252,6 @@ class Round:
         """Standard deviations of the noise of `parts`, shape (p,)."""
         return self.noise * np.sqrt(np.diag(self.spread)) / self.most
 
-    @property
-    def clear_score(self) -> np.ndarray:
-        """Score of all records on one side, shape (p,): groups of a look-up together.
-
-        Coordinates that do not stand out of their noise are left out, unless none does.
-        """
-        parts, noises = self.parts.copy(), self.noises_of_parts.copy()
-        for column in (column for places in self.groups for column in places.T):
-            weights = self.touched[column] / self.touched[column].sum()
-            parts[column], noises[column] = weights @ parts[column], np.linalg.norm(weights * noises[column])
-        clear = np.abs(parts) > CLEARLY * noises
-        return np.where(clear, self.most * parts, 0.0) if clear.any() else self.score
-
     def is_beyond(self, distance: float, pulls: np.ndarray) -> np.ndarray:
         """Return which coordinates are at a larger distance, by that or by pulls of their own: shape (p,)."""
         return np.maximum(self.distances, (pulls / _PULLED) ** 2) >= distance

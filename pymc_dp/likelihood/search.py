@@ -23,7 +23,7 @@ from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.nested import without_nested
 from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, shortened
+from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, clear_score, shortened
 from pymc_dp.likelihood.rounds import Found, Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
@@ -286,7 +286,7 @@ class Search:
         step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.touched.max()))
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
-        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ one.clear_score
+        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ clear_score(one)
         longer = self._reach.step(one.pulling, step, direction, one.mean)
         if self._reach.is_running:  # sizes of scores may be quite different at the new point
             self._moved = length = max(one.length(np.outer(longer, longer)), 2 * _RESTART_STEP)

@@ -6,7 +6,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.likelihood.brackets import Brackets
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, longest_step
+from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, clear_score, longest_step
 from tests.likelihood.test_rounds import taken_at
 
 GROUPS = np.arange(8)[:, None]
@@ -16,9 +16,9 @@ def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
     reach, far, one, short, same = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0]), np.eye(2)
     assert reach.step(far, short, one, same) is short
     found = [reach.step(far, short, sign * one, same)[0] for sign in (1, 1, -1, -1, 1)]
-    assert found == [0.5, 1.0, -0.5, -0.5, 0.25]
-    assert reach.step(far, one, one, same)[0] == 0.25, "the parameters are nearer than what is believed"
-    assert reach.step(far, short, one, same)[0] == 0.5, "the turn was none: they are farther"
+    assert found == [0.5, 1.0, -0.5, -0.25, 0.125]
+    again = [reach.step(far, short, one, same)[0] for _ in range(4)]
+    assert again == [0.1, 0.2, 0.25, 0.25], "no step is longer than the one that went too far"
     assert reach.step(far, one, one, same) is one, "what is believed is farther"
 
 
@@ -38,24 +38,34 @@ def test_records_that_pull_one_way_for_long_are_far_away():
     reach, one, same = Reach(), np.full(1, 0.2), np.eye(1)
     found = [reach.step(0.4, one, one, same)[0] for _ in range(6)]
     assert found == pytest.approx([0.2, 0.2, 0.2, 0.5, 1.0, 2.0])
+    reach = Reach()
+    assert all(reach.step(0.4, part * one, one, same)[0] == part * 0.2 for part in 0.7 ** np.arange(6))
 
 
 def test_a_first_reach_is_not_far_beyond_the_usual_step():
     """A fourth of a vague prior's standard deviation may be where no record has any information."""
     reach, usual, one, same = Reach(), np.full(1, 1e-3), np.full(1, 1.0), np.eye(1)
     found = [reach.step(0.9, usual, one, same)[0] for _ in range(3)]
-    assert found == pytest.approx([0.001, 0.1, 0.2])
+    assert found == pytest.approx([0.001, 0.02, 0.04])
 
 
 def test_a_turn_is_one_as_records_see_it():
-    reach, usual = Reach(), np.array([1e-4, 1e-3])
+    usual, ways = np.array([1e-4, 1e-3]), [np.array([0.1, sign]) for sign in (1, -1, 1, -1)]
+    reach, other = Reach(), Reach()
     information = np.diag([1e6, 1.0])
-    ways = [np.array([0.1, sign]) for sign in (1, -1, 1, -1)]
     steps = [reach.step(0.9, usual, way, information)[0] for way in ways]
-    assert steps == sorted(steps)
-    reach = Reach()  # control
-    control = [reach.step(0.9, usual, way, np.eye(2))[0] for way in ways]
-    assert control != sorted(control)
+    assert steps[1:] == pytest.approx([0.002, 0.004, 0.008], rel=0.01)
+    control = [other.step(0.9, usual, way, np.eye(2))[0] for way in ways]
+    assert control == pytest.approx([1e-4] * 4)
+
+
+def test_a_clear_score_has_all_groups_together_and_no_noise():
+    one = taken_at(np.diag(np.full(9, 100.0))[None], np.full(9, 100.0))
+    one.groups, one.noise = [GROUPS], 0.1 * one.most[0]
+    one.score = one.most * np.array([*np.linspace(0.0, 0.4, 8), 0.25])
+    np.testing.assert_allclose(clear_score(one) / one.most, [0.2] * 8 + [0.0])
+    one.score = one.most * np.array([*np.linspace(-0.4, 0.4, 8), 0.25])
+    assert clear_score(one) is one.score
 
 
 def at(point, truth, noise=0.01, sign=1.0):
