@@ -55,7 +55,7 @@ class Places:
     ):
         self._lookups, self._size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
-        self.blocks = first.size
+        self.blocks, self._columns = first.size, first.shape[1]
         self.overall = Overall(first.shape[0], first.shape[1], size)
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
@@ -158,17 +158,41 @@ class Places:
             each[rows] = n / len(rows)
         return each
 
-    def beside(self, slope: np.ndarray, noisy: np.ndarray) -> np.ndarray:
-        """Shrink entries beside the blocks (k, p - k): these take at most half of the others' information."""
-        k = self.blocks
+    def beside(
+        self, slope: np.ndarray, noisy: np.ndarray, sure: np.ndarray, touched: np.ndarray
+    ) -> np.ndarray:
+        """Return entries beside the blocks (k, p - k), of which those that groups do not share are shrunk.
+
+        A covariate with a mean far from zero is nearly all explained by what all groups have in common. This
+        is known well, and is taken as it is in the slope. By how much single groups differ from it is mostly
+        noise: they take at most half of the information that is left.
+
+        Parameters
+        ----------
+        slope : ndarray, shape (p, p)
+            A positive definite slope.
+        noisy : ndarray, shape (p, p)
+            Another one, in which single entries are not shrunk.
+        sure : ndarray, shape (p, p)
+            Factors of single groups' entries.
+        touched : ndarray, shape (p,)
+            Number of units that touch each coordinate of the metric.
+        """
+        k, q = self.blocks, self._columns
         if not 0 < k < self._size:
-            return noisy
-        root = np.linalg.inv(_whitening(slope[k:, k:], np.ones(self._size - k)))
-        taken = np.linalg.solve(root, noisy.T @ np.linalg.solve(self.together[:k, :k] * slope[:k, :k], noisy))
+            return noisy[:k, k:]
+        own, units = self.together[:k, :k] * slope[:k, :k], np.zeros((k, q))
+        units[np.arange(k), np.arange(k) % q] = touched[:k]
+        back = np.linalg.solve(own, units)  # in common: least squares, weighted by the blocks' inverse
+        shared = units @ np.linalg.solve(units.T @ back, back.T)
+        common, apart = shared @ slope[:k, k:], sure[:k, k:] * (noisy[:k, k:] - shared @ noisy[:k, k:])
+        rest = symmetric(slope[k:, k:] - common.T @ np.linalg.solve(own, common))
+        root = np.linalg.inv(_whitening(rest, np.ones(self._size - k)))
+        taken = np.linalg.solve(root, apart.T @ np.linalg.solve(own, apart))
         most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
-        # Part of the information about coordinates outside the look-up that its blocks may take.
+        # Part of the information about coordinates outside the look-up that single groups may take.
         most_taken = 0.5
-        return noisy * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
+        return common + apart * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
 
     def metric(self, information: np.ndarray, prior: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """Return the metric A: a record's information about each of its coordinates is about 1.

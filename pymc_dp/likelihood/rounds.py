@@ -120,6 +120,8 @@ class Round:
         Posterior weights of the draws.
     records : float
         Number of records, at least approximately: public.
+    effective : float
+        The same times the efficiency of the clipping: `touched` of a coordinate that all records touch.
     reachable : float
         Largest sum of scores that the records can reach, over `bound`, as far as it was seen (`largest_sum`).
     hidden : ndarray of bool, shape (p,)
@@ -148,6 +150,7 @@ class Round:
     prior: np.ndarray
     weights: np.ndarray
     records: float
+    effective: float
     reachable: float
     hidden: np.ndarray
     most: np.ndarray
@@ -208,7 +211,7 @@ class Round:
         three: the mean over all records; the mean over those that touch the coordinate; and the distance by
         the coordinate's prior.
         """
-        whole = np.maximum(np.einsum("kij,ji->k", self.slopes, spread) / self.touched.max(), 0.0)
+        whole = np.maximum(np.einsum("kij,ji->k", self.slopes, spread) / self.effective, 0.0)
         return np.maximum(whole[:, None], self.own_squares(spread))
 
     def own_squares(self, spread: np.ndarray) -> np.ndarray:
@@ -292,7 +295,7 @@ class Round:
             Second moment of the parameters around the point, in the metric.
         allowances : Allowances
         """
-        part = self.touched / self.touched.max()
+        part = self.touched / self.effective
         own = allowances.taken * np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
         own = np.minimum(own, self.most)
         few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
@@ -379,7 +382,7 @@ class Round:
         scaled = (np.sqrt(self.weights)[:, None] * factor)[:, None, :] * (roots(spread).T @ self.slopes)
         scaled = scaled.reshape(-1, len(spread))
         total = scaled.T @ scaled
-        part, most = self.touched / self.touched.max(), self.touched.max()
+        part, most = self.touched / self.effective, self.effective
         sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
         taken = self.taken(spread, allowances) ** 2
         limit = part * (_SIDEWAYS * self.bound * most) ** 2

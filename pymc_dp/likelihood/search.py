@@ -212,8 +212,8 @@ class Search:
         mean = np.einsum("k,kij->ij", last.weights, last.slopes)
         k = self._places.blocks
         mean[:k, :k] *= self._places.together[:k, :k]  # `possible` leaves noise between groups
-        beside = self._places.beside(mean, self._slopes.expected[:k, k:] * left.slope)
-        mean[:k, k:] = self._slopes.sure[:k, k:] * beside
+        noisy = self._slopes.expected * left.slope
+        mean[:k, k:] = self._places.beside(mean, noisy, self._slopes.sure, last.touched)
         mean[k:, :k] = mean[:k, k:].T
         back = np.linalg.inv(last.metric)
         found = symmetric(back @ mean @ back.T) / left.slope
@@ -242,6 +242,7 @@ class Search:
         rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
         rest = 1.0 if self._learnt.exact else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
+        kept = left.slope * rest**2
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
         drawn = self._slopes.draw(apart, metric, held, left, *largest, *moved)
@@ -254,7 +255,8 @@ class Search:
                 spread=overall.spread,
                 bound=bounds.score,
                 **drawn._asdict(),
-                touched=self._touched * left.slope * rest**2,
+                touched=self._touched * kept,
+                effective=self._n * kept,
                 prior=self._learnt.prior.variances(metric),
                 weights=np.full(len(drawn.volumes), 1 / len(drawn.volumes)),
                 records=self._n,
@@ -283,7 +285,7 @@ class Search:
     def _move(self) -> float:
         """Move towards the posterior mean; return the length of the step before `longest` limits it."""
         one, to_mean = self.rounds[-1], self._learnt.mean - self._point
-        step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.touched.max()))
+        step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.effective))
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
         direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ clear_score(one)

@@ -14,6 +14,8 @@ from benchmarks.gallery import counts, groups, regressions, shapes  # noqa: F401
 from benchmarks.gallery.gallery import GALLERY
 from benchmarks.hard_designs import DESIGNS, released, without_privacy
 from pymc_dp import releasing
+from pymc_dp.likelihood import search
+from pymc_dp.likelihood.rounds import Round
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.twins import Twins
@@ -272,6 +274,35 @@ def test_levels_of_groups_beside_a_covariate_that_is_far_from_zero(K, law):
         apart = (likelihood.point + found)[: K + 1] - truth
         assert apart @ np.linalg.solve(covariance, apart) < 40  # of K + 1: with 2e-7 at most above it
         assert likelihood.facts["verdict"]["b"]["wider"] < 2.5
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
+def test_levels_of_groups_without_any_coefficient(monkeypatch):
+    """Twenty tanks of 150 counts of 25 tadpoles each, levels two and a half standard errors apart.
+
+    The search found them, and the last look at its rounds threw some of it away, or all: with the records of
+    one tank taken for all, distances were sqrt(20) times as long. So it is in the control.
+    """
+    rng = np.random.default_rng(0)
+    tank, levels = rng.integers(20, size=3_000), rng.normal(0.7, 1.2, 20)
+    outcomes = rng.binomial(25, 1 / (1 + np.exp(-levels[tank])))
+    with pm.Model() as model:
+        level = pm.Normal("a", pm.Normal("mean", 0, 1.5), pm.Exponential("spread", 1), shape=20)
+        pm.Binomial("y", 25, logit_p=level[tank], observed=outcomes)
+
+    def width(likelihood):
+        information = likelihood.information + 1e-3 * np.eye(20)  # there may be none
+        apart = likelihood.point + np.linalg.solve(information, likelihood.gradient) - levels
+        assert apart @ information @ apart < 90  # of 20: with 1e-10 at most above it
+        return np.median(np.sqrt(np.diag(np.linalg.inv(information))))
+
+    def round_of_one_group(**given):
+        return Round(**given | {"effective": given["touched"].max()})
+
+    assert max(map(width, several(model, (0, 1), delta=1e-6))) < 0.11  # .085 in both; without privacy .04
+    monkeypatch.setattr(search, "Round", round_of_one_group)
+    assert min(map(width, several(model, (0, 1), delta=1e-6))) > 0.13
 
 
 @pytest.mark.slow

@@ -47,6 +47,33 @@ def test_columns_beside_groups_are_centred_as_records_are_and_not_as_a_prior_say
     np.testing.assert_allclose(np.diag(found)[:-1], left, rtol=1e-3)
 
 
+def test_what_all_groups_share_with_a_covariate_is_taken_away_whole():
+    """Ages of 50 +- 4 in twelve groups: their common level explains all but a 160th of the squares.
+
+    Noise of single entries takes at most half of the rest: the slope stays positive. In the control all
+    entries together take at most half of the squares, so that the rest is far from 1 in the metric.
+    """
+    rng = np.random.default_rng(2)
+    group, age = rng.integers(0, 12, 3_000), rng.normal(50, 4, 3_000)
+    rows = np.c_[np.eye(12)[group], age]
+    right, touched = rows.T @ rows, np.r_[np.bincount(group), 3_000.0]
+    places = Places([np.arange(12)[:, None]], 13, [])
+    noise = 50 * np.sqrt(touched[:, None] * touched) * rng.normal(size=(13, 13))
+
+    def told(entries):
+        slope = right.copy()
+        slope[:12, 12:], slope[12:, :12] = entries, entries.T
+        assert np.linalg.eigvalsh(slope)[0] > 0
+        metric = places.metric(slope, np.zeros((13, 13)), touched)
+        return (metric @ right @ metric.T)[-1, -1] / 3_000
+
+    assert 0.9 < told(places.beside(right, right, np.ones((13, 13)), touched)) < 1.1
+    found = places.beside(right, right + noise, np.ones((13, 13)), touched)
+    taken = found.T @ np.linalg.solve(right[:12, :12], found) / right[12, 12]
+    assert 0.9 < told(found) < 4
+    assert told(found / np.sqrt(2 * taken)) < 0.3
+
+
 def test_where_counts_show_nothing_of_groups_their_metric_is_the_prior_s():
     found = Places([np.arange(3)[:, None]], 4, []).metric(np.zeros((4, 4)), 4 * np.eye(4), np.full(4, 9.0))
     np.testing.assert_allclose(found, 1.5 * np.eye(4))

@@ -33,6 +33,7 @@ def made(place, slope):
         prior=np.ones(2),
         weights=np.ones(1),
         records=1000.0,
+        effective=100.0,
         reachable=1000.0,
         hidden=np.zeros(2, dtype=bool),
         most=np.full(2, 1000.0),

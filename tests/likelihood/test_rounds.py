@@ -30,10 +30,22 @@ def taken_at(slopes, touched, metric=None):
         prior=np.full(p, 1e6),
         weights=np.full(len(slopes), 1 / len(slopes)),
         records=float(touched.max()),
+        effective=float(touched.max()),
         reachable=float(touched.max()),
         hidden=np.zeros(p, dtype=bool),
         most=1e3 * touched,
     )
+
+
+def test_of_groups_alone_distances_are_means_over_all_records():
+    """Forty groups of fifty records, each a distance of .6 away: so far are all records, not sqrt(40) times.
+
+    The control takes a group's records for all of them.
+    """
+    one = taken_at(50.0 * np.eye(40)[None], np.full(40, 50.0))
+    far, one.effective = one.squares(0.36 * np.eye(40)), 2_000.0
+    np.testing.assert_allclose(one.squares(0.36 * np.eye(40)), 0.36)
+    np.testing.assert_allclose(far, 40 * 0.36)
 
 
 @pytest.mark.parametrize(("end", "expected"), [(9.0, 4.0), (3.0, 3.0), (1.0, 1.0)])
