@@ -158,30 +158,32 @@ class Places:
             each[rows] = n / len(rows)
         return each
 
-    def beside(
+    def shrunk(
         self, slope: np.ndarray, noisy: np.ndarray, sure: np.ndarray, touched: np.ndarray
     ) -> np.ndarray:
-        """Return entries beside the blocks (k, p - k), of which those that groups do not share are shrunk.
+        """Return a slope in which entries between blocks and other coordinates are shrunk.
 
         A covariate with a mean far from zero is nearly all explained by what all groups have in common. This
-        is known well, and is taken as it is in the slope. By how much single groups differ from it is mostly
-        noise: they take at most half of the information that is left.
+        is known well, and stays as it is. By how much single groups differ from it is mostly noise: they take
+        at most half of the information that is left.
 
         Parameters
         ----------
         slope : ndarray, shape (p, p)
-            A positive definite slope.
+            In the metric, and positive definite: the mean of draws. There, single entries beside blocks are
+            mostly the noise of drawing. Between groups, where `possible` may leave noise, they are not read.
         noisy : ndarray, shape (p, p)
-            Another one, in which single entries are not shrunk.
+            Another one, from which these single entries are taken.
         sure : ndarray, shape (p, p)
-            Factors of single groups' entries.
+            Factors of these.
         touched : ndarray, shape (p,)
             Number of units that touch each coordinate of the metric.
         """
-        k, q = self.blocks, self._columns
+        k, q, found = self.blocks, self._columns, slope.copy()
+        found[:k, :k] *= self.together[:k, :k]
         if not 0 < k < self._size:
-            return noisy[:k, k:]
-        own, units = self.together[:k, :k] * slope[:k, :k], np.zeros((k, q))
+            return found
+        own, units = found[:k, :k], np.zeros((k, q))
         units[np.arange(k), np.arange(k) % q] = touched[:k]
         back = np.linalg.solve(own, units)  # in common: least squares, weighted by the blocks' inverse
         shared = units @ np.linalg.solve(units.T @ back, back.T)
@@ -192,7 +194,9 @@ class Places:
         most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
         # Part of the information about coordinates outside the look-up that single groups may take.
         most_taken = 0.5
-        return common + apart * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
+        found[:k, k:] = common + apart * min(1.0, np.sqrt(most_taken / max(most, 1e-300)))
+        found[k:, :k] = found[:k, k:].T
+        return found
 
     def metric(self, information: np.ndarray, prior: np.ndarray, touched: np.ndarray) -> np.ndarray:
         """Return the metric A: a record's information about each of its coordinates is about 1.

@@ -203,18 +203,10 @@ class Search:
         return self._places.metric(about, self._learnt.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
-        """Return the information for a metric: the expected slope over the part of it that clipping leaves.
-
-        Entries between a look-up's blocks and other coordinates are shrunk: the mean of few draws of the
-        slope consists mostly of the noise of drawing there.
-        """
+        """Return the information for a metric: the expected slope over the part that clipping leaves."""
         last = self.rounds[-1]
-        mean = np.einsum("k,kij->ij", last.weights, last.slopes)
-        k = self._places.blocks
-        mean[:k, :k] *= self._places.together[:k, :k]  # `possible` leaves noise between groups
-        noisy = self._slopes.expected * left.slope
-        mean[:k, k:] = self._places.beside(mean, noisy, self._slopes.sure, last.touched)
-        mean[k:, :k] = mean[:k, k:].T
+        mean, noisy = np.tensordot(last.weights, last.slopes, 1), self._slopes.expected * left.slope
+        mean = self._places.shrunk(mean, noisy, self._slopes.sure, last.touched)
         back = np.linalg.inv(last.metric)
         found = symmetric(back @ mean @ back.T) / left.slope
         return found + np.diag(np.maximum(self._slopes.least - np.diag(found), 0.0))

@@ -60,18 +60,17 @@ def test_what_all_groups_share_with_a_covariate_is_taken_away_whole():
     places = Places([np.arange(12)[:, None]], 13, [])
     noise = 50 * np.sqrt(touched[:, None] * touched) * rng.normal(size=(13, 13))
 
-    def told(entries):
-        slope = right.copy()
-        slope[:12, 12:], slope[12:, :12] = entries, entries.T
+    def told(slope):
         assert np.linalg.eigvalsh(slope)[0] > 0
         metric = places.metric(slope, np.zeros((13, 13)), touched)
         return (metric @ right @ metric.T)[-1, -1] / 3_000
 
-    assert 0.9 < told(places.beside(right, right, np.ones((13, 13)), touched)) < 1.1
-    found = places.beside(right, right + noise, np.ones((13, 13)), touched)
-    taken = found.T @ np.linalg.solve(right[:12, :12], found) / right[12, 12]
+    assert 0.9 < told(places.shrunk(right, right, np.ones((13, 13)), touched)) < 1.1
+    found = places.shrunk(right, right + noise, np.ones((13, 13)), touched)
     assert 0.9 < told(found) < 4
-    assert told(found / np.sqrt(2 * taken)) < 0.3
+    taken = found[:12, 12] @ np.linalg.solve(right[:12, :12], found[:12, 12]) / right[12, 12]
+    less = np.sqrt(0.5 / taken) * (found - np.diag(np.diag(found))) + np.diag(np.diag(found))
+    assert told(less) < 0.3
 
 
 def test_where_counts_show_nothing_of_groups_their_metric_is_the_prior_s():
