@@ -174,6 +174,8 @@ class Search:
         while share is not None:
             counted = self._count(share)
             share = None if counted.touched.all() else shares.of_sizes_again(share, self._measure.left)
+        if self.rounds and not counted.touched.any():
+            return  # beliefs that came from the last point are better than none
         source = self._measure.source
         self._slopes = Slopes(self._places, self._n, source.touched, counted)
         self._touched, self._information = self._slopes.touched, self._slopes.counted
