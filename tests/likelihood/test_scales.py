@@ -150,3 +150,27 @@ def test_sizes_are_counted_where_the_last_round_is():
     )
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]
+
+
+def test_a_recount_that_noise_hides_does_not_replace_what_is_believed():
+    """Metrics were then made of no information: scores became 18 times as long, and a wrong place "usable"."""
+    shown, hidden = np.zeros((SIZE, OCTAVES)), np.zeros((SIZE, OCTAVES))
+    shown[:GROUPS, LOWEST + 2], shown[GROUPS:, LOWEST + 2] = N / GROUPS, N
+    counts = [shown]
+
+    def scales(phi, twins, share):
+        return Scales(counts[-1], 1.0)
+
+    source = SimpleNamespace(lookups=[LOOKUP], sums=[], size=SIZE, rank=1, touched=1 + SLOPES)
+    measured = SimpleNamespace(source=source, left=1.0, scales=scales)
+    search = Near(measured, N, 0.8, Normal(np.eye(SIZE), np.zeros(SIZE)))
+    search._point = np.zeros(SIZE)
+    search._scale()
+    before, moved = search._information, 4 * shown
+    search._learnt = SimpleNamespace(rounds=[SimpleNamespace()])
+    counts.append(hidden)
+    search._scale()
+    assert search._information is before and before.any()
+    counts.append(moved)
+    search._scale()
+    np.testing.assert_allclose(np.diag(search._information), 4 * np.diag(before))
