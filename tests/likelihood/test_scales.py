@@ -153,7 +153,7 @@ def test_sizes_are_counted_where_the_last_round_is():
 
 
 def test_a_recount_that_noise_hides_does_not_replace_what_is_believed():
-    """Metrics were then made of no information: scores became 18 times as long, and a wrong place "usable"."""
+    """Metrics were then made of no information: scores became 18 times as long, wrong places "usable"."""
     shown, hidden = np.zeros((SIZE, OCTAVES)), np.zeros((SIZE, OCTAVES))
     shown[:GROUPS, LOWEST + 2], shown[GROUPS:, LOWEST + 2] = N / GROUPS, N
     counts = [shown]
