@@ -4,6 +4,7 @@ If all outcomes are equal, or a plane separates them, the likelihood has no maxi
 noise hides the few records with other outcomes: it grows and then is flat, unlike any normal likelihood.
 """
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from pymc_dp.likelihood.rounds import Round
 _FASTEST = 2.0
 # Standard deviation of the logarithm of the information around a straight line.
 _BENT = 0.15
-# A round does not count if draws of its slope have this standard deviation of that logarithm, or more.
+# A round does not count if that logarithm has this standard deviation in it, or more.
 _HIDDEN = 0.5
 # The likelihood is open on one side if its logarithm infinitely far out is less than this below its maximum:
 # two standard errors.
@@ -120,8 +121,13 @@ def _falls(rounds: Sequence[Round], direction: np.ndarray) -> float:
 
 
 def _logarithm(one: Round, direction: np.ndarray) -> tuple[float, float]:
-    """Return mean and standard deviation, over draws of the slope, of the logarithm of the information."""
+    """Return mean and standard deviation of the logarithm of the information in a round.
+
+    The latter is that of draws of the slope, or of what was released if that is more: of many coordinates,
+    draws are alike in a direction that noise hides, and all of them too large.
+    """
     along = one.back.T @ direction
-    logarithms = np.log(np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300))
-    mean = float(one.weights @ logarithms)
-    return mean, float(np.sqrt(one.weights @ (logarithms - mean) ** 2))
+    informations = np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300)
+    mean = float(one.weights @ np.log(informations))
+    noise = math.sqrt(along**2 @ one.errors**2 @ along**2) / float(one.weights @ informations)
+    return mean, max(float(np.sqrt(one.weights @ (np.log(informations) - mean) ** 2)), noise)

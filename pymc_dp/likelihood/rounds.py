@@ -111,6 +111,8 @@ class Round:
     sizes : ndarray, shape (2, p)
         Mean and standard deviation of the diagonal of ``A J A'`` where noise hides how many records touch a
         coordinate; elsewhere the latter are zero.
+    errors : ndarray, shape (p, p)
+        Standard deviations of the noise of the slope's entries, as it was released.
     touched : ndarray, shape (p,)
         Number of records that each coordinate of the metric touches, times the efficiency of the clipping:
         about the diagonal of ``A J A'``.
@@ -146,6 +148,7 @@ class Round:
     slopes: np.ndarray
     volumes: np.ndarray
     sizes: np.ndarray
+    errors: np.ndarray
     touched: np.ndarray
     prior: np.ndarray
     weights: np.ndarray

@@ -53,11 +53,14 @@ class Drawn(NamedTuple):
     sizes : ndarray, shape (2, p)
         Mean and standard deviation of the diagonal's entries, where counts do not show how many records touch
         a coordinate; elsewhere the latter are zero.
+    errors : ndarray, shape (p, p)
+        Standard deviations of the noise of the released slope's entries.
     """
 
     slopes: np.ndarray
     volumes: np.ndarray
     sizes: np.ndarray
+    errors: np.ndarray
 
 
 class Slopes:
@@ -216,7 +219,7 @@ class Slopes:
         hidden = (self._alone | (self._own_error > 0))[self._places.order]
         mean, deviation = np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))
         sizes = np.array([left.slope * mean + np.diag(known), left.slope * deviation])
-        return Drawn(slopes, volumes, sizes)
+        return Drawn(slopes, volumes, sizes, np.sqrt(seen.variance))
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:
         """Return what is known before a slope is released: from the last round, and from counts."""

@@ -29,6 +29,7 @@ def made(place, slope):
         slopes=np.diag([slope, 50.0])[None],
         volumes=np.zeros(1),
         sizes=np.zeros((2, 2)),
+        errors=np.zeros((2, 2)),
         touched=np.full(2, 100.0),
         prior=np.ones(2),
         weights=np.ones(1),
@@ -90,6 +91,19 @@ def test_what_does_not_fall_stays_as_it_is():
         assert found.message is message and not found.direction.any()
     nothing = Message.nothing(2)
     assert widen_one_sided(rounds, nothing, PRIOR).message is nothing
+
+
+def test_slopes_that_noise_hides_show_no_fall():
+    """Of many coordinates draws are alike and all too large in the first rounds; the control has no noise."""
+    rounds, message, slope = way(FALLS, 300.0, 7.0)
+    assert widen_one_sided(rounds, message, PRIOR).direction.any()
+    for one in rounds:
+        one.errors = np.full((2, 2), 2 * slope)
+    assert widen_one_sided(rounds, message, PRIOR).direction.any()  # the first ones still stand out of it
+    for one in rounds:
+        one.errors = np.full((2, 2), 300.0)
+    found = widen_one_sided(rounds, message, PRIOR)
+    assert found.message is message and not found.direction.any()
 
 
 def test_a_wider_likelihood_is_one():

@@ -26,6 +26,7 @@ def taken_at(slopes, touched, metric=None):
         slopes=slopes,
         volumes=np.zeros(len(slopes)),
         sizes=np.zeros((2, p)),
+        errors=np.zeros((p, p)),
         touched=touched,
         prior=np.full(p, 1e6),
         weights=np.full(len(slopes), 1 / len(slopes)),
