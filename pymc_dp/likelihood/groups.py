@@ -233,7 +233,8 @@ class Alike:
     Attributes
     ----------
     known : ndarray, shape (p, p)
-        Factor of each entry in a metric: the part of its number's precision that the releases give.
+        For each entry, the part of its number's precision that the releases give: a metric multiplies what
+        single groups differ in by it.
     """
 
     def __init__(

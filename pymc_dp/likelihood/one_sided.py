@@ -17,7 +17,7 @@ from pymc_dp.likelihood.rounds import Round
 _FASTEST = 2.0
 # Standard deviation of the logarithm of the information around a straight line.
 _BENT = 0.15
-# A round does not count if that logarithm has this standard deviation in it, or more.
+# A round does not count if the standard deviation of its logarithm is this, or more: see `_logarithm`.
 _HIDDEN = 0.5
 # The likelihood is open on one side if its logarithm infinitely far out is less than this below its maximum:
 # two standard errors.

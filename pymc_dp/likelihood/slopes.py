@@ -118,7 +118,7 @@ class Slopes:
 
     @property
     def sure(self) -> np.ndarray:
-        """Factors of the entries of a slope in a metric, shape (p, p): see `Alike.known`."""
+        """Factors of single groups' entries in a metric, shape (p, p): see `Alike.known`."""
         return self._alike.known
 
     @property
