@@ -15,12 +15,6 @@ from pymc_dp.likelihood.rounds import AT_REST, CLEARLY, Round
 
 # A coordinate's own score counts as a pull beyond this many standard deviations of its noise.
 _BEYOND = 2.0
-# If the standard deviation of a score's noise is more than this part of the largest sum that a group's
-# records can reach, a score that clearly pulls is beyond that sum: it is noise, or their number is wrong.
-_MOST_NOISE = 1 / 3
-# First step of a group that clearly pulls, and least distance between a lower and an upper limit, in standard
-# errors of one record: records between two nearer limits would not pull as much.
-_LEAST_ALONE = 0.5
 # Part of the largest possible sum that a group's records reach at least if they are far away. Below it, the
 # posterior mean is a better guide.
 _FROM_FAR = 0.3
@@ -66,8 +60,15 @@ class Brackets:
         same = np.where(own * alone > 0, np.minimum(np.abs(own), np.abs(alone)), 0.0)
         self._part = np.sign(alone) * same
         clear = same > np.maximum(CLEARLY * self._noise, _FROM_FAR)
-        side = np.where(clear & (self._noise < _MOST_NOISE), np.sign(alone), 0.0)
-        least = _LEAST_ALONE * np.abs(unit)
+        # If the standard deviation of a score's noise is more than this part of the largest sum that a
+        # group's records can reach, a score that clearly pulls is beyond that sum: it is noise, or their
+        # number is wrong.
+        most_noise = 1 / 3
+        side = np.where(clear & (self._noise < most_noise), np.sign(alone), 0.0)
+        # First step of a group that clearly pulls, and least distance between a lower and an upper limit, in
+        # standard errors of one record: records between two nearer limits would not pull as much.
+        least_alone = 0.5
+        least = least_alone * np.abs(unit)
         self._lower[(side < 0) & (x - self._lower < least)] = -math.inf
         self._upper[(side > 0) & (self._upper - x < least)] = math.inf
         self._lower, self._upper = np.where(side > 0, x, self._lower), np.where(side < 0, x, self._upper)

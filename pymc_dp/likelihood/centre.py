@@ -9,14 +9,6 @@ import math
 import numba
 import numpy as np
 
-# A derivative by one predictor, relative to its mean size among the twins, is shortened to this ratio, or
-# to the largest such ratio of the other predictors if that is larger.
-_ALONE = 10.0
-# Where the bound leaves usual scores as they are, that is done for records that are beyond the bound, and
-# have a ratio beyond this by a second predictor too: the model itself draws hardly any.
-_FAR = 7.0
-# Longest step of a pass, over the length of the step that weighted means alone would take.
-_LONGEST = 3.0
 #: Compiler of functions in which a division by zero gives infinity or NaN, and no error: an error would
 #: reveal something about a record.
 compiled = numba.njit(cache=True, nogil=True, error_model="numpy")
@@ -123,7 +115,9 @@ def _accelerate(steps, gram):
     part = _product(steps, _STEP, _BEFORE, gram) / change if change > 0 else 0.0
     for a in range(len(gram)):
         steps[_TAKEN, a] = steps[_STEP, a] - part * (steps[_TAKEN, a] + steps[_BEFORE, a])
-    most = _LONGEST * math.sqrt(max(_product(steps, _STEP, _STEP, gram), 0.0))
+    # Longest step of a pass, over the length of the step that weighted means alone would take.
+    longest = 3.0
+    most = longest * math.sqrt(max(_product(steps, _STEP, _STEP, gram), 0.0))
     length = math.sqrt(max(_product(steps, _TAKEN, _TAKEN, gram), 0.0))
     if not length <= most:
         part = most / length
@@ -184,12 +178,15 @@ def hold_together(points, weights, own, gram, clip):
     """
     k, number = points.shape
     alone = False  # whether a derivative may be that large; if not, the slow part below is left out
+    # A derivative by one predictor, relative to its mean size among the twins, is shortened to this ratio, or
+    # to the largest such ratio of the other predictors if that is larger.
+    most_alone = 10.0
     for a in range(k):
         total, largest, heaviest = 0.0, abs(own[a]), 0.0
         for j in range(number):
             total += weights[j] * abs(points[a, j])
             largest, heaviest = max(largest, abs(points[a, j])), max(heaviest, weights[j])
-        alone |= largest * (1 / _ALONE + heaviest) > total
+        alone |= largest * (1 / most_alone + heaviest) > total
     if not alone:
         return
     tight = clip * clip < _mean_square(points, weights, gram)
@@ -203,6 +200,9 @@ def hold_together(points, weights, own, gram, clip):
             if weights[j] > 0 and size > largest:
                 largest, its = size, weights[j]
         sizes[a] = (total - its * largest) / (whole - its) if whole > its else 0.0
+    # Where the bound leaves usual scores as they are, that is done for records that are beyond the bound, and
+    # have a ratio beyond this by a second predictor too: the model itself draws hardly any.
+    far_from_all = 7.0
     for j in range(number + 1):
         first, second = 0, -1
         for a in range(k):
@@ -212,8 +212,8 @@ def hold_together(points, weights, own, gram, clip):
                 first, second = a, first
             elif a > 0 and (second < 0 or times[a] > times[second]):
                 second = a
-        most = max(_ALONE, times[second])
-        far = times[second] > _FAR and length_of(own if j == number else points[:, j], gram) > clip
+        most = max(most_alone, times[second])
+        far = times[second] > far_from_all and length_of(own if j == number else points[:, j], gram) > clip
         if times[first] > most and (tight or far):
             if j == number:
                 own[first] *= most / times[first]

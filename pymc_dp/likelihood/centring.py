@@ -20,8 +20,6 @@ _WITH_SCALE = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
-# Vectors whose mean lambda (see `PartlyCentred`) is more than this are sampled as they are.
-_HALF = 0.5
 
 
 class Estimates(NamedTuple):
@@ -130,9 +128,11 @@ def centring_of(variable: Variable, free: Set[Variable], estimates: Estimates | 
     scale = pt.as_tensor(node.op.dist_params(node)[-1])
     if variable.ndim == 0 or not free & set(ancestors([scale])):
         return None
+    # Vectors whose mean lambda (see `PartlyCentred`) is more than this are sampled as they are.
+    half = 0.5
     if of_vectors:
         axes = tuple(range(variable.ndim - 1))
-        centred = estimates is not None and np.mean(_kept(estimates, axes)) > _HALF
+        centred = estimates is not None and np.mean(_kept(estimates, axes)) > half
         return None if centred else NotCentred()
     if estimates is None:
         return PartlyCentred(np.zeros(()))

@@ -36,14 +36,8 @@ SCORE_GRID = 2**20
 ROOT_GRID = 2**12
 #: The integer norm of a slope whose norm is its bound.
 SLOPE_GRID = ROOT_GRID**2
-# Passes of the search for the centre. The mean that is left after them is subtracted.
-_PASSES = 6
-# Beside a slope of p coordinates, the trace of the variance has this weight, over sqrt(p).
-_OF_TRACE = 0.5
 #: Part of the slope's bound for all points but the farthest one, to which the rest is left.
 TYPICAL = 0.8
-# Factor on weights, as a margin for rounding errors; the integers themselves are checked exactly.
-_ROOM = 1 - 2.0**-20
 
 
 class Bounds(NamedTuple):
@@ -91,7 +85,9 @@ class Totals:
 
 def trace_weight(size: int) -> float:
     """Return the weight of the variance's trace beside a p by p slope: it adds little to the norm."""
-    return _OF_TRACE / math.sqrt(size)
+    # Beside a slope of p coordinates, the trace of the variance has this weight, over sqrt(p).
+    of_trace = 0.5
+    return of_trace / math.sqrt(size)
 
 
 def compare(
@@ -152,6 +148,8 @@ def compare(
     points = np.ascontiguousarray(own[None] if empty else group, dtype=np.float64)
     given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
     vectors = np.zeros((len(own) * k, p))
+    # Passes of the search for the centre. The mean that is left after them is subtracted.
+    passes = 6
     _compare(
         np.ascontiguousarray(own, dtype=np.float64),
         points,
@@ -159,7 +157,7 @@ def compare(
         np.ascontiguousarray(rows, dtype=np.float64),
         np.append(np.arange(len(own)) if first is None else first, len(own)),
         first is not None,
-        0 if empty else _PASSES,
+        0 if empty else passes,
         np.full(len(own), weights is None and len(points) > 2) if leaves is None else leaves,
         (bounds.score, bounds.slope, trace_weight(p)),
         totals.score,
@@ -182,6 +180,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     work = np.zeros((3, k)), apart, squares, factors
     # Integers of the unit's records so far: sums of scores and slopes; below, squared norms and a trace.
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
+    # Factor on weights, as a margin for rounding errors; the integers themselves are checked exactly.
+    below_one = 1 - 2.0**-20
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
         of_score, of_slope, of_extra = 0.0, 0.0, 0.0
@@ -265,11 +265,11 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     along_typical = max(along - part * far, 0.0) / TYPICAL
             weight = clip / longest if longest > clip else 1.0
             room = room_for(typical, along_typical, held, most)
-            weight = min(weight, room) * _ROOM
+            weight = min(weight, room) * below_one
             if not math.isfinite(weight * norm) or not math.isfinite(longest) or not math.isfinite(along):
                 continue
             # What then exceeds the bound is taken from the slope alone, and not from the score.
-            room = room_for(norm, along, held, most) * _ROOM
+            room = room_for(norm, along, held, most) * below_one
             cut = room / weight if weight > room else 1.0
             # The slope is the sum of the outer products of k vectors of integers.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID

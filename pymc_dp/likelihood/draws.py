@@ -33,12 +33,6 @@ from pymc_dp.results import GROUPS, plain
 LIKELIHOOD = "Likelihood"
 # Beginnings of the names of sampler stats that are times.
 CLOCKS = ("perf_counter", "process_time")
-# Draws are not returned if the R-hat of some variable is above this.
-_R_HAT = 1.05
-# Draws are not returned if the effective number of draws of some variable is below this.
-_EFFECTIVE = 100
-# Both are checked if there are at least two chains, and at least this many draws of all chains together.
-_LOOKED_AT = 400
 
 
 def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str, Any]) -> DataTree:
@@ -141,14 +135,21 @@ def _thinned(idata: DataTree, thin: int) -> DataTree:
 def _wrong(idata: DataTree) -> str | None:
     """Return why draws do not represent the posterior; None if the checks pass."""
     posterior = idata["posterior"]
-    if posterior.sizes["chain"] < 2 or posterior.sizes["chain"] * posterior.sizes["draw"] < _LOOKED_AT:
+    # R-hat and effective numbers are looked at if there are at least two chains, and at least this many draws
+    # of all chains together.
+    fewest_draws = 400
+    if posterior.sizes["chain"] < 2 or posterior.sizes["chain"] * posterior.sizes["draw"] < fewest_draws:
         return None
     r_hat = max(
         float(np.nanmax(v.values, initial=1.0)) for v in az.rhat(posterior.dataset).data_vars.values()
     )
     found = az.ess(posterior.dataset).data_vars.values()
     effective = min(float(np.nanmin(v.values, initial=math.inf)) for v in found)
-    if r_hat <= _R_HAT and effective >= _EFFECTIVE:
+    # Draws are not returned if the R-hat of some variable is above this.
+    largest_r_hat = 1.05
+    # Draws are not returned if the effective number of draws of some variable is below this.
+    fewest_effective = 100
+    if r_hat <= largest_r_hat and effective >= fewest_effective:
         return None
     return (
         f"The draws are not a posterior: the largest R-hat is {r_hat:.3g}, and the least effective "

@@ -19,21 +19,6 @@ _CLIPS = np.geomspace(0.15, 4.0, 17)
 _OF_SLOPES = 1.0, 1.5, 2.0, 3.0
 # Least fraction of a round's budget for the slope.
 _LEAST_SLOPE = 0.06
-# Bound of scores that clips nearly none of them, over sqrt(coordinates of a record).
-_WIDE_CLIP = 100.0
-# Bound of slopes that cuts nearly none of them, over the coordinates of a record.
-_WIDE_SLOPE = 100.0
-# The distance to the parameters is taken to be at least this over n mu: noise can hide that much.
-_HIDDEN_DISTANCE = 150.0
-# That least distance is held between these two numbers.
-_LEAST_DISTANCE = 0.02, 0.3
-# The distance to the parameters is taken to be at most this.
-_MOST_DISTANCE = 1.0
-# A ratio of variance to slope that is below the expected one by no more than this is taken to be the expected
-# one, with noise.
-_SHARE_HIDDEN = 0.05
-# Largest factor by which the information of records is taken to exceed what their slope shows.
-_MOST_MORE = 2.0
 # Number of simulated units, and number of simulated scores of each.
 _PLAIN = 400, 64
 # Standard deviation of the logarithm of a simulated unit's scale.
@@ -197,9 +182,14 @@ def more_than_usual(share: float, clip: float, size: float, rank: int) -> float:
     """
     each = [efficiency(float(one), max(round(size), 1), rank, _OF_SLOPES[-1]) for one in _CLIPS]
     slopes, shares = np.array([(one.slope, one.variance / one.slope) for one in each]).T
-    if share > np.interp(clip, _CLIPS, shares) - _SHARE_HIDDEN:
+    # A ratio of variance to slope that is below the expected one by no more than this is taken to be the
+    # expected one, with noise.
+    share_hidden = 0.05
+    if share > np.interp(clip, _CLIPS, shares) - share_hidden:
         return 1.0
-    return float(min(np.interp(clip, _CLIPS, slopes) / np.interp(share, shares, slopes), _MOST_MORE))
+    # Largest factor by which the information of records is taken to exceed what their slope shows.
+    most_more = 2.0
+    return float(min(np.interp(clip, _CLIPS, slopes) / np.interp(share, shares, slopes), most_more))
 
 
 def wide_bounds(size: float) -> Sharpest:
@@ -210,7 +200,11 @@ def wide_bounds(size: float) -> Sharpest:
     size : float
         Coordinates of a record, on average.
     """
-    return Sharpest(0.0, _WIDE_CLIP, _LEAST_SLOPE, Efficiency(1.0, 1.0, _WIDE_SLOPE * size))
+    # Bound of scores that clips nearly none of them, over sqrt(coordinates of a record).
+    wide_clip = 100.0
+    # Bound of slopes that cuts nearly none of them, over the coordinates of a record.
+    wide_slope = 100.0
+    return Sharpest(0.0, wide_clip, _LEAST_SLOPE, Efficiency(1.0, 1.0, wide_slope * size))
 
 
 def expected_distance(n: float, mu: float, distance: float) -> float:
@@ -226,5 +220,11 @@ def expected_distance(n: float, mu: float, distance: float) -> float:
     distance : float
         Estimated distance.
     """
-    least = float(np.clip(_HIDDEN_DISTANCE / (n * mu), *_LEAST_DISTANCE))
-    return min(max(distance, least), _MOST_DISTANCE)
+    # The distance to the parameters is taken to be at least this over n mu: noise can hide that much.
+    hidden_distance = 150.0
+    # That least distance is held between these two numbers.
+    least_distance = 0.02, 0.3
+    least = float(np.clip(hidden_distance / (n * mu), *least_distance))
+    # The distance to the parameters is taken to be at most this.
+    most_distance = 1.0
+    return min(max(distance, least), most_distance)

@@ -6,11 +6,6 @@ from pymc_dp.bounds import check_relation, check_target
 from pymc_dp.likelihood.efficiency import sharpest_bounds
 from pymc_dp.privacy.accounting import gaussian
 
-# Share of the budget that the last round is expected to have.
-_LAST = 0.6
-# Expected distance to the parameters in the last round, where one record has Fisher information 1.
-_WAY = 0.1
-
 
 def expected_width(
     n: float,
@@ -69,5 +64,9 @@ def expected_width(
     # A record that is added or removed moves a sum half as much as one that is replaced, as if mu were
     # twice as large.
     mu *= 1.0 if neighboring_relation == "substitute" else 2.0
-    found = sharpest_bounds(n, mu * math.sqrt(_LAST), parameters, min(predictors, parameters), _WAY)
+    # Expected distance to the parameters in the last round, where one record has Fisher information 1.
+    way = 0.1
+    # Share of the budget that the last round is expected to have.
+    last_share = 0.6
+    found = sharpest_bounds(n, mu * math.sqrt(last_share), parameters, min(predictors, parameters), way)
     return max(math.sqrt(n * found.variance), 1.0)

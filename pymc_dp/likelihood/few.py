@@ -14,32 +14,6 @@ from pymc_dp.likelihood.information import DRIFT
 from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.octaves import Counted
 
-# A coordinate's count is used if twice its noise is at most this fraction of it.
-_WELL = 0.3
-# Counts of sizes are not used farther than this from the point where they were made (in units in which one
-# record has Fisher information 1): sizes change with the point, those of rare counts by a factor of about e,
-# for example.
-_NEAR = 0.3
-# Counted sizes are believed to differ from the estimated ones by at most this factor at once.
-_MOST_FACTOR = 16.0
-# Let r be what the clip leaves of these scores over what it leaves of normal ones, estimated from released
-# numbers. If information is not concentrated in a few records, r is 1 with this standard deviation.
-_NORMAL = 0.15
-# Number of standard errors. If r differs from 1 by more than this many, its prior standard deviation is
-# raised above `_NORMAL`; and the estimate that is used is no less than r plus this many.
-_CERTAIN = 2.0
-# `Sizes.rest` returns (r / _FEW_TELL)**_POWER, limited to between `_LEAST_REST` and 1. Values of r down to
-# this one are common, and change nothing.
-_FEW_TELL = 0.6
-# The power in that formula.
-_POWER = 1.25
-# Least value that is returned.
-_LEAST_REST = 0.02
-# Prior standard deviation of the variance of a sum of scores, relative to that of normal scores.
-_VARIANCE = 0.5
-# The estimate of that variance is at least this fraction of the variance of normal scores.
-_LEAST_VARIANCE = 0.05
-
 
 class Sizes:
     """Information about each coordinate, from counts of the sizes of scores at a point.
@@ -55,13 +29,17 @@ class Sizes:
     """
 
     def __init__(self, counted: Counted):
-        self._counted, self._known = counted, counted.touched > 2 * counted.noise / _WELL
+        # A coordinate's count is used if twice its noise is at most this fraction of it.
+        well = 0.3
+        self._counted, self._known = counted, counted.touched > 2 * counted.noise / well
         self.since = 0.0
 
     def factor(self, information: np.ndarray) -> tuple[float, float]:
         """Return the ratio of the counted information to an estimated one, (p, p), and its relative error."""
         factor, error = self._counted.over(information, self._known)
-        return float(np.clip(factor, 1 / _MOST_FACTOR, _MOST_FACTOR)), error
+        # Counted sizes are believed to differ from the estimated ones by at most this factor at once.
+        most_factor = 16.0
+        return float(np.clip(factor, 1 / most_factor, most_factor)), error
 
     def rest(
         self,
@@ -95,7 +73,11 @@ class Sizes:
         normal = left.slope / left.variance
         ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
         shown = self._known[order]
-        if shown.any() and self.since < _NEAR:
+        # Counts of sizes are not used farther than this from the point where they were made (in units in
+        # which one record has Fisher information 1): sizes change with the point, those of rare counts by a
+        # factor of about e, for example.
+        near = 0.3
+        if shown.any() and self.since < near:
             factor, own = self.factor(information)
             whole = np.diag(metric @ information @ metric.T)[shown].sum() * factor
             counted = max(left.slope * float(whole), 1e-300)
@@ -105,11 +87,23 @@ class Sizes:
             other = math.hypot(off, sizes * min(max(again, 0.0), 1.0))
             if other < error:
                 ratio, error = again, other
+        # Let r be what the clip leaves of these scores over what it leaves of normal ones, estimated from
+        # released numbers. If information is not concentrated in a few records, r is 1 with this standard
+        # deviation.
+        usual_error = 0.15
+        # Number of standard errors. If r differs from 1 by more than this many, its prior standard deviation
+        # is raised above `usual_error`; and the estimate that is used is no less than r plus this many.
+        certain = 2.0
         # Shrink the ratio towards 1, but not below the ratio and its error: a small value has to be certain.
-        apart = max(_NORMAL**2, (ratio - 1) ** 2 - (_CERTAIN * error) ** 2)
-        least = min(max(ratio, 0.0) + _CERTAIN * error, 1.0)
+        apart = max(usual_error**2, (ratio - 1) ** 2 - (certain * error) ** 2)
+        least = min(max(ratio, 0.0) + certain * error, 1.0)
         believed = max(1 + (ratio - 1) * apart / (apart + error**2), least)
-        return float(np.clip((believed / _FEW_TELL) ** _POWER, _LEAST_REST, 1.0))
+        # The result is (r / few_tell)**power, limited to between `least_rest` and 1. Values of r down to
+        # `few_tell` are common, and change nothing.
+        few_tell = 0.6
+        power = 1.25
+        least_rest = 0.02
+        return float(np.clip((believed / few_tell) ** power, least_rest, 1.0))
 
 
 def largest_sum(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, size: float) -> float:
@@ -134,8 +128,12 @@ def largest_sum(seen: Comparison, normal: Efficiency, bounds: Bounds, n: float, 
         result is at most that, and at most n.
     """
     expected = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300) * normal.variance / normal.slope
-    before, noise = (_VARIANCE * expected) ** 2, seen.trace_noise**2
+    # Prior standard deviation of the variance of a sum of scores, relative to that of normal scores.
+    usual_variance = 0.5
+    before, noise = (usual_variance * expected) ** 2, seen.trace_noise**2
     hidden = noise / max(before + noise, 1e-300)
     variance = seen.trace + hidden * (expected - seen.trace) + math.sqrt(hidden * before)
     most = n * min(1.0, normal.slope**2 * size / bounds.score**2)
-    return min(most, max(variance, _LEAST_VARIANCE * expected) / bounds.score**2)
+    # The estimate of that variance is at least this fraction of the variance of normal scores.
+    least_variance = 0.05
+    return min(most, max(variance, least_variance * expected) / bounds.score**2)

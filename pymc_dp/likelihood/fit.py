@@ -23,35 +23,6 @@ _ENDS = np.array([0.5, 0.8, 0.95])
 _EXPECTED = np.diff(np.concatenate([[0.0], _ENDS, [1.0]]))
 #: Number of cells.
 CELLS = len(_EXPECTED)
-# The share of the budget is chosen such that the noise of a count has this standard deviation, relative to
-# the number of records.
-_NOISE = 0.01
-# Least share of the budget for these counts.
-_LEAST = 0.001
-# Largest share of the budget for these counts.
-_MOST = 0.025
-# Counts are not released if their noise would be more than this fraction of the records.
-_TOO_MUCH = 0.06
-# The model is tested only if the sum of all counts is beyond this many standard deviations of its noise.
-_STANDS_OUT = 4.0
-# A direction of the parameters is hardly known if its posterior variance is more than this fraction of its
-# prior variance: the error of the point in that direction is not known either.
-_HARDLY = 0.5
-# The part of the records that an error of the point may move to another cell is this times the part of the
-# directions that are hardly known.
-_ELSEWHERE = 0.5
-# Distances with a relative difference of less than this are taken to be equal: those of the same outcome.
-_TIE = 1e-9
-# Of a unit with several rows, the row that is tested is drawn from the geometric distribution with this
-# probability: it is the third on average, so that four of ten units of three rows count nowhere, and one of
-# ten units of six.
-_LAST = 1 / 3
-# The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a
-# term.
-_PULL = 0.4
-# The agreement of rows is tested in this fraction of the units with several rows: a missing effect of
-# persons is the likeliest fault of such a model.
-_TOGETHER = 0.75
 
 
 class Spread(NamedTuple):
@@ -80,8 +51,17 @@ def share_of_fit(n: float, mu: float, neighboring_relation: str) -> float:
     neighboring_relation : {"substitute", "add_remove"}
     """
     sensitivity = histogram_sensitivity(neighboring_relation)
-    share = min(max((sensitivity / (mu * _NOISE * n)) ** 2, _LEAST), _MOST)
-    return share if sensitivity / (mu * math.sqrt(share)) <= _TOO_MUCH * n else 0.0
+    # The share of the budget is chosen such that the noise of a count has this standard deviation, relative
+    # to the number of records.
+    noise = 0.01
+    # Least share of the budget for these counts.
+    least = 0.001
+    # Largest share of the budget for these counts.
+    most = 0.025
+    share = min(max((sensitivity / (mu * noise * n)) ** 2, least), most)
+    # Counts are not released if their noise would be more than this fraction of the records.
+    too_much = 0.06
+    return share if sensitivity / (mu * math.sqrt(share)) <= too_much * n else 0.0
 
 
 @np.errstate(all="ignore")
@@ -117,10 +97,17 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) 
     first = np.arange(m) if chunk.first is None else chunk.first
     units, at, together = len(first), first, np.zeros(len(first), dtype=bool)
     looked_at = np.floor(random.random(units) * len(chunk.terms)).astype(int)
+    # The agreement of rows is tested in this fraction of the units with several rows: a missing effect of
+    # persons is the likeliest fault of such a model.
+    of_agreement = 0.75
+    # Of a unit with several rows, the row that is tested is drawn from the geometric distribution with this
+    # probability: it is the third on average, so that four of ten units of three rows count nowhere, and one
+    # of ten units of six.
+    stop = 1 / 3
     if chunk.first is not None:
-        at = first + random.geometric(_LAST, units) - 1
+        at = first + random.geometric(stop, units) - 1
         at[at >= np.append(first[1:], m)] = -1
-        together = random.random(units) < _TOGETHER
+        together = random.random(units) < of_agreement
     counts = np.zeros(CELLS)
     for k, term in enumerate(chunk.terms):
         place = _places(term, metric, random.random(units), at)
@@ -165,6 +152,8 @@ def _find_places(own, group, weights, rows, uniform, at, out):
     """Write each row's place into (units,); NaN where a number is not finite, or there is no such row."""
     number, m, k = group.shape
     gram = np.zeros((k, k))
+    # Distances with a relative difference of less than this are taken to be equal: those of the same outcome.
+    tie = 1e-9
     for unit in range(len(at)):
         i = at[unit]
         if i < 0:
@@ -182,7 +171,7 @@ def _find_places(own, group, weights, rows, uniform, at, out):
             length = length_of(group[j, i], gram)
             if not (math.isfinite(length) and math.isfinite(weight) and weight >= 0):
                 place = np.nan
-            if abs(length - mine) <= _TIE * mine:
+            if abs(length - mine) <= tie * mine:
                 place += uniform[unit] * weight
             elif length < mine:
                 place += weight
@@ -194,11 +183,14 @@ def _find_together(own, group, weights, rows, first, out):
     """Write into (units,) the agreement of each unit's rows: from -1 to 1, of mean zero in a right model.
 
     Each row adds the inner product of its score with the sum of the scores before, less the mean of these
-    products over its group. The product is scaled to the standard deviation `_PULL`, or less: such that no
+    products over its group. The product is scaled to the standard deviation `pull`, or less: such that no
     point of the group would lead beyond -1 or 1.
     """
     number, m, k = group.shape
     before, along, products = np.zeros(rows.shape[2]), np.zeros(k), np.zeros(number)
+    # The agreement of a unit's rows is a sum with one term for each row: the largest standard deviation of a
+    # term.
+    pull = 0.4
     for unit in range(len(first) - 1):
         before[:] = 0.0
         q = 0.0
@@ -225,7 +217,7 @@ def _find_together(own, group, weights, rows, first, out):
                 continue
             variance = square - mean * mean
             if low < 0 < high and variance > 1e-12 * square:
-                scale = min(_PULL / math.sqrt(variance), (1 - q) / high, (1 + q) / -low)
+                scale = min(pull / math.sqrt(variance), (1 - q) / high, (1 + q) / -low)
                 q = min(max(q + scale * (mine - mean), -1.0), 1.0)
             for e in range(rows.shape[2]):
                 for a in range(k):
@@ -272,7 +264,10 @@ def where_to_look(
     mean = covariance @ (message.vector + prior.precision @ prior.mean)
     wider = np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
     left = np.linalg.eigvalsh(root.T @ prior.precision @ root)
-    return mean, root.T, wider, float(np.mean(left > _HARDLY))
+    # A direction of the parameters is hardly known if its posterior variance is more than this fraction of
+    # its prior variance: the error of the point in that direction is not known either.
+    most_of_prior = 0.5
+    return mean, root.T, wider, float(np.mean(left > most_of_prior))
 
 
 def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: float = 0.0) -> Fit:
@@ -307,7 +302,9 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
     **Privacy.** Post-processing.
     """
     total = 0.0 if found is None else float(found.counts.sum())
-    if found is None or wider is None or total <= _STANDS_OUT * found.noise * math.sqrt(CELLS):
+    # The model is tested only if the sum of all counts is beyond this many standard deviations of its noise.
+    stands_out = 4.0
+    if found is None or wider is None or total <= stands_out * found.noise * math.sqrt(CELLS):
         return {"said": "not tested", "tail": None, "error": None, "p_value": None}
     away = np.eye(CELLS) - _EXPECTED[:, None]
     # One cell is left out, since the differences add up to zero.
@@ -317,7 +314,10 @@ def judge_fit(found: Spread | None, wider: np.ndarray | None = None, hardly: flo
     # A model is not reported as wrong for differences this small (for the outermost cell .01 / sqrt(.05),
     # or 4%, of its records).
     too_small = 0.01
-    off = total * (too_small**2 + (_ELSEWHERE * hardly) ** 2) + (by_parameters * wider.sum()) ** 2 / total
+    # The part of the records that an error of the point may move to another cell is this times the part of
+    # the directions that are hardly known.
+    elsewhere = 0.5
+    off = total * (too_small**2 + (elsewhere * hardly) ** 2) + (by_parameters * wider.sum()) ** 2 / total
     one = np.diag(_EXPECTED) - np.outer(_EXPECTED, _EXPECTED)
     covariance = found.noise**2 * away @ away.T + total * (max(wider.max(), 1.0) + off) * one
     covariance = covariance[1:, 1:]

@@ -10,30 +10,10 @@ from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Allowances
 
-# Number of spreads (standard deviations of levels) that are tried: equally spaced quantiles of the spreads of
-# the prior's draws.
-_LEVELS = 8
 #: Columns of fewer groups than this have no spread that is learnt.
 FEWEST = 4
-# Smallest spread that is tried, over the largest.
-_LEAST = 1e-3
-# Power of the evidence by which spreads are weighed: slopes are known only roughly, and their errors are the
-# same for all groups.
-_POWER = 0.5
-# Number of draws of the slope over which the evidence is averaged, times the number of coordinates.
-_ENTRIES = 800
-# Smallest number of these draws.
-_FEWEST_DRAWS = 4
-# Largest number of these draws.
-_MOST_DRAWS = 24
-# Largest standard deviation of a group's slope around the common level of all groups, over that level.
-_UNLIKE = 0.5
 # A group's slope that is farther from the common level than this many standard deviations is its own.
 _DIFFERENT = 3.0
-# Number of variances of groups' slopes that are tried, between zero and the largest.
-_PARTS = 40
-# Smallest common level, over the expected one.
-_LEAST_LEVEL = 0.2
 
 
 class Spreads:
@@ -57,14 +37,19 @@ class Spreads:
         self._levels: list[np.ndarray] = []
         draws = np.zeros((0, len(prior.mean))) if prior.draws is None else prior.draws
         draws = draws[np.isfinite(draws).all(axis=1)]
+        # Number of spreads (standard deviations of levels) that are tried: equally spaced quantiles of the
+        # spreads of the prior's draws.
+        number = 8
+        # Smallest spread that is tried, over the largest.
+        least = 1e-3
         for column in (column for rows in lookups for column in rows.T if len(draws)):
             whole = self._covariance[np.ix_(column, column)]
             usual = np.sqrt((np.trace(whole) - whole.sum() / len(column)) / max(len(column) - 1, 1))
             if len(column) >= FEWEST and usual > 0:
                 spread = draws[:, column].std(axis=1, ddof=1) / usual
-                levels = np.quantile(spread, (np.arange(_LEVELS) + 0.5) / _LEVELS)
+                levels = np.quantile(spread, (np.arange(number) + 0.5) / number)
                 self._columns.append(column)
-                self._levels.append(np.maximum(levels, _LEAST * max(float(levels[-1]), _LEAST)))
+                self._levels.append(np.maximum(levels, least * max(float(levels[-1]), least)))
         self._factors = [1.0] * len(self._columns)
         self._known = self._scaled(self._factors)
 
@@ -80,11 +65,20 @@ class Spreads:
 
     def learn(self, mixture: Mixture) -> None:
         """Weigh the possible spreads of each column by their evidence, from a likelihood."""
-        m = int(np.clip(_ENTRIES // len(self._mean), _FEWEST_DRAWS, _MOST_DRAWS))
+        # Number of draws of the slope over which the evidence is averaged, times the number of coordinates.
+        entries = 800
+        # Smallest number of these draws.
+        fewest_draws = 4
+        # Largest number of these draws.
+        most_draws = 24
+        m = int(np.clip(entries // len(self._mean), fewest_draws, most_draws))
         some = mixture.part(m)
+        # Power of the evidence by which spreads are weighed: slopes are known only roughly, and their errors
+        # are the same for all groups.
+        power = 0.5
         for k, levels in enumerate(self._levels):
             tried = [[*self._factors[:k], float(level), *self._factors[k + 1 :]] for level in levels]
-            evidence = _POWER * np.array([some.evidence(self._scaled(factors)) for factors in tried])
+            evidence = power * np.array([some.evidence(self._scaled(factors)) for factors in tried])
             weights = np.exp(evidence - evidence.max())
             self._factors[k] = float(np.sqrt(weights @ levels**2 / weights.sum()))
         if self._columns:
@@ -143,6 +137,8 @@ class Diagonal:
             Variance of the change of entries since they were known.
         """
         mean, roots, self.error_of_level = before.mean.copy(), np.ones(self._size), np.zeros(self._size)
+        # Smallest common level, over the expected one.
+        least_level = 0.2
         for k, places in enumerate(self._groups):
             total = float(expected[places].sum())
             old = float(np.diag(mean)[places].sum()) / total
@@ -151,8 +147,8 @@ class Diagonal:
             error = math.sqrt(noise) / total
             likely = first * max(old, 1.0)
             part = likely**2 / (likely**2 + error**2)
-            level = self._levels[k] = max(old + part * (now - old), _LEAST_LEVEL)
-            if old > _LEAST_LEVEL * level:
+            level = self._levels[k] = max(old + part * (now - old), least_level)
+            if old > least_level * level:
                 roots[places] = math.sqrt(level / old)
             else:
                 mean[places, places] = level * expected[places]
@@ -179,8 +175,10 @@ class Diagonal:
             is not like those of others.
         """
         mean, variance = slope.mean.copy(), slope.variance.copy()
+        # Largest standard deviation of a group's slope around the level of all groups, over that level.
+        most_unlike = 0.5
         for places, level in zip(self._groups, self._levels, strict=True):
-            most = level**2 * ((_UNLIKE * expected) ** 2 + errors**2)
+            most = level**2 * ((most_unlike * expected) ** 2 + errors**2)
             known = np.minimum(np.diag(variance), most)
             some = places[near[places]]
             if self._seen is not None and len(some) >= FEWEST:
@@ -206,7 +204,9 @@ def _part_of(most: np.ndarray, apart: np.ndarray, noise: np.ndarray) -> float:
     It is the posterior mean of q, between 0 and 1, with a uniform prior of its root. Where noise hides the
     deviations, q is that of the prior: a third.
     """
-    parts = ((np.arange(_PARTS) + 0.5) / _PARTS) ** 2
+    # Number of variances of groups' slopes that are tried, between zero and the largest.
+    number = 40
+    parts = ((np.arange(number) + 0.5) / number) ** 2
     variances = noise + parts[:, None] * most
     density = -0.5 * (np.log(variances) + apart**2 / variances).sum(1)
     weights = np.exp(density - density.max())

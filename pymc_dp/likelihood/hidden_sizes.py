@@ -10,12 +10,8 @@ from scipy.special import ndtr, ndtri
 from pymc_dp.likelihood.mixtures import Normal, inverse
 from pymc_dp.likelihood.rounds import Round
 
-# Number of slopes of a coordinate, equally likely quantiles, that stand for all that it may have.
-_SIZES = 64
 # Draws of a round's slopes allow for those that are smaller by this factor than was assumed.
 _OF_DRAWS = 0.7
-# Least information about a coordinate that is left, over that of the prior.
-_LEAST_TOLD = 1e-3
 
 
 def untold(one: Round, mean: np.ndarray, covariance: np.ndarray, prior: Normal) -> np.ndarray:
@@ -62,7 +58,9 @@ def noise_of_sizes(
     points : ndarray, shape (q,)
         t.
     """
-    chances = (np.arange(_SIZES) + 0.5)[:, None] / _SIZES
+    # Number of slopes of a coordinate, equally likely quantiles, that stand for all that it may have.
+    number = 64
+    chances = (np.arange(number) + 0.5)[:, None] / number
     below = ndtr(-sizes[0] / sizes[1])
     drawn = sizes[0] + sizes[1] * ndtri(below + chances * (1 - below))
     ratios = np.maximum(np.where(np.isfinite(drawn), drawn, 0.0), 0.0) / np.maximum(assumed, 1e-300)
@@ -78,5 +76,7 @@ def noise_of_sizes(
     means = spread * (middle / before + ratios * told * (apart + ratios * points))
     around = (weights * means).sum(0)
     whole = (weights * (spread + (means - around) ** 2)).sum(0)
-    left = np.maximum(1 / whole - 1 / before, _LEAST_TOLD / before)
+    # Least information about a coordinate that is left, over that of the prior.
+    least_told = 1e-3
+    left = np.maximum(1 / whole - 1 / before, least_told / before)
     return np.maximum(1 / left - 1 / told, 0.0)

@@ -12,34 +12,8 @@ from pymc_dp.likelihood.truncated import between
 
 #: Relative change of a slope over a distance of one standard error of one record.
 DRIFT = 0.3
-# Number of draws of a p by p matrix, times p: a single entry of a large matrix matters less.
-_ENTRIES = 960
-# Smallest number of draws.
-_LEAST_DRAWS = 12
-# Largest number of draws.
-_DRAWS = 96
-# Number of sweeps of a Gibbs chain over all entries.
-_SWEEPS = 8
-# Eigenvalues of a chain's start are raised to this, in units of the noise, before entries are set to zero.
-_LEAST_START = 0.3
-# Entries beside the diagonal are multiplied by this until eigenvalues are at least a tenth of that.
-_LESS = 0.7
-# Largest trace of a chain's start, over the upper bound of traces.
-_ROOM = 0.9
-# A step goes at most this part of the way to where a matrix is singular, or its trace too large.
-_INSIDE = 0.95
 # Part of the diagonal that is added to it before a matrix is inverted.
 _RIDGE = 1e-11
-# Least eigenvalue of the Schur complement of what blocks share, in units of the noise.
-_LEAST = 1e-3
-# Largest number of batches of rejection sampling, each of twice as many draws as are wanted.
-_BATCHES = 8
-# It is given up if fewer than this part of the draws that are wanted have been accepted.
-_WORTH = 1 / 16
-# It is not tried if the least eigenvalue is below this, in units of the noise.
-_HOPELESS = -0.5
-# Noise below this, in the metric, counts as none.
-_NONE = 1e-4
 
 
 class Slope(NamedTuple):
@@ -137,26 +111,40 @@ def draws(
     **Privacy.** A function of what is released.
     """
     values, vectors = np.linalg.eigh(seen)
-    if noise.max() <= _NONE:
-        return ((vectors * np.maximum(values, _NONE)) @ vectors.T)[None]
+    # Noise below this, in the metric, counts as none.
+    no_noise = 1e-4
+    if noise.max() <= no_noise:
+        return ((vectors * np.maximum(values, no_noise)) @ vectors.T)[None]
     found = _kept(seen, noise, largest_trace, in_common)
     return _chains(seen, noise, largest_trace, together, in_common) if found is None else found
 
 
 def _number(p: int) -> int:
     """Return how many matrices are drawn."""
-    return int(np.clip(_ENTRIES // p, _LEAST_DRAWS, _DRAWS))
+    # Number of draws of a p by p matrix, times p: a single entry of a large matrix matters less.
+    entries = 960
+    # Smallest number of draws.
+    least_draws = 12
+    # Largest number of draws.
+    most_draws = 96
+    return int(np.clip(entries // p, least_draws, most_draws))
 
 
 def _kept(
     seen: np.ndarray, noise: np.ndarray, largest_trace: float, in_common: Sequence[InCommon]
 ) -> np.ndarray | None:
     """Draw by rejection; return None if too few would be accepted."""
-    if np.linalg.eigvalsh(seen)[0] < _HOPELESS * np.diag(noise).max():
+    # Rejection is not tried if the least eigenvalue is below this, in units of the noise.
+    hopeless = -0.5
+    if np.linalg.eigvalsh(seen)[0] < hopeless * np.diag(noise).max():
         return None
     rng, number = np.random.default_rng(1), _number(len(seen))
     kept: list[np.ndarray] = []
-    for _ in range(_BATCHES):
+    # Largest number of batches of rejection sampling, each of twice as many draws as are wanted.
+    batches = 8
+    # Rejection is given up if fewer than this part of the draws that are wanted have been accepted.
+    worth = 1 / 16
+    for _ in range(batches):
         tried = rng.normal(size=(2 * number, len(seen), len(seen)))
         tried = seen + noise * (tried + tried.transpose(0, 2, 1)) / 2
         for one in in_common:
@@ -164,7 +152,7 @@ def _kept(
         kept += filter(is_positive, tried[np.trace(tried, axis1=1, axis2=2) < largest_trace])
         if len(kept) >= number:
             return np.array(kept[:number])
-        if len(kept) < _WORTH * number:
+        if len(kept) < worth * number:
             return None
     return None
 
@@ -183,12 +171,18 @@ def _chains(
     matrices are small.
     """
     number = _number(len(seen))
-    rng, least = np.random.default_rng(0), _LEAST_START * np.diag(noise).max()
+    # Eigenvalues of a chain's start are raised to this, in units of the noise, before entries become zero.
+    least_start = 0.3
+    rng, least = np.random.default_rng(0), least_start * np.diag(noise).max()
     values, vectors = np.linalg.eigh(seen * together)
     start = (vectors * np.maximum(values, least)) @ vectors.T * together  # zeros reduce eigenvalues again
+    # Entries beside the diagonal are multiplied by this until eigenvalues are at least a tenth of that.
+    less = 0.7
     while np.linalg.eigvalsh(start)[0] < 0.1 * least and np.abs(np.tril(start, -1)).max() > _RIDGE * least:
-        start = _LESS * start + (1 - _LESS) * np.diag(np.diag(start))
-    start *= min(1.0, _ROOM * largest_trace / float(np.trace(start)))
+        start = less * start + (1 - less) * np.diag(np.diag(start))
+    # Largest trace of a chain's start, over the upper bound of traces.
+    room = 0.9
+    start *= min(1.0, room * largest_trace / float(np.trace(start)))
     chains, around = (np.repeat(one[None], number, axis=0) for one in (start, seen))
     for one in in_common:
         one.add(around, rng)
@@ -196,7 +190,9 @@ def _chains(
     shared = np.flatnonzero(whole)
     own = together[:, ~whole] > 0
     blocks = [np.flatnonzero(~whole)[columns] for columns in np.unique(own[~whole], axis=0)]
-    for _ in range(_SWEEPS):
+    # Number of sweeps of a Gibbs chain over all entries.
+    sweeps = 8
+    for _ in range(sweeps):
         try:
             moved = _moved(chains, around, noise, largest_trace, blocks, shared, rng)
         except np.linalg.LinAlgError:
@@ -218,7 +214,9 @@ def _moved(
 ) -> np.ndarray:
     """Return chains in which each entry was drawn once: block after block, and at last what they share."""
     chains, rest = chains.copy(), chains[:, shared[:, None], shared]
-    least = _LEAST * np.diag(noise).max()
+    # Least eigenvalue of the Schur complement of what blocks share, in units of the noise.
+    least_eigenvalue = 1e-3
+    least = least_eigenvalue * np.diag(noise).max()
     for block in blocks:
         rest = rest - _through(chains, block, shared)
     for block in blocks:
@@ -291,6 +289,8 @@ def _sweep(
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _draw_entries(matrices, inverses, seen, noise, room, entries, uniform):
     """Draw entries one after the other, in each matrix with one uniform number, and update the inverses."""
+    # A step goes at most this part of the way to where a matrix is singular, or its trace too large.
+    part_inside = 0.95
     for k in range(len(matrices)):
         matrix, inverse, left = matrices[k], inverses[k], room[k]
         for e in range(len(entries)):
@@ -301,7 +301,7 @@ def _draw_entries(matrices, inverses, seen, noise, room, entries, uniform):
             else:
                 root = math.sqrt(max(inverse[i, i] * inverse[j, j], both * both))
                 deviation, low, high = noise[i, j] / math.sqrt(2.0), -1 / (root + both), 1 / (root - both)
-            low, high = _INSIDE * low, _INSIDE * high
+            low, high = part_inside * low, part_inside * high
             away = (matrix[i, j] - seen[k, i, j]) / deviation
             drawn = between(away + low / deviation, away + high / deviation, uniform[e, k])
             move = min(max(deviation * (drawn - away), low), high)

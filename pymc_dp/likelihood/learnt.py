@@ -23,24 +23,12 @@ from pymc_dp.likelihood.straight import (
     without_hidden_differences,
 )
 
-# After a round the likelihood and the misfits, which depend on each other, are computed at most this often.
-_PASSES = 8
-# The same after the last round.
+# After the last round the likelihood and the misfits, which depend on each other, are computed at most this
+# often.
 _LAST_PASSES = 10
-# Beliefs are settled if no mean and no standard deviation changes by more than this part of the latter.
-_SETTLED = 0.1
-# The same after the last round.
+# Beliefs after the last round are settled if no mean and no standard deviation changes by more than this part
+# of the latter.
 _LAST_SETTLED = 0.01
-# If the parameters are at a larger distance than this from the last point, in standard errors of one record,
-# nothing is known: the slope at the point is not that between the point and the parameters.
-_ARRIVED = 1.5
-# The sum of squares of p standard normal numbers is surprising beyond ``p + _SURPRISE sqrt(2 p)``.
-_SURPRISE = 1.0
-# Information from earlier rounds is then divided by twice the surprise, until it was divided by this much.
-_MOST_DOUBT = 4096.0
-# The effective number of draws of a slope is at least this part of their number: to that end their densities
-# are raised to a power.
-_EFFECTIVE = 0.3
 
 
 class Learnt:
@@ -95,10 +83,12 @@ class Learnt:
         # `WALK` takes slopes to be large, and groups to be alike: groups' spreads are learnt without that.
         allowances = self._spreads.allowances
         first = (allowances,) if allowances is OF_GROUPS else ()
+        # As `_LAST_PASSES` and `_LAST_SETTLED`, after earlier rounds.
+        passes, settled = 8, 0.1
         if last:
             self._look((WALK, *(allowances,) * _LAST_PASSES), _LAST_SETTLED)
         else:
-            self._look((*first, *(WALK,) * _PASSES), _SETTLED)
+            self._look((*first, *(WALK,) * passes), settled)
         self.around = (self.covariance + self._mixture.moments(self._whole)[1]) / 2
 
     @property
@@ -180,11 +170,14 @@ class Learnt:
         """
         last = self.rounds[-1]
         spread = last.spread_of(self.mean, self.covariance)
-        alone = np.sqrt(last.weights @ last.own_squares(spread)) >= _ARRIVED
+        # If the parameters are at a larger distance than this from the last point, in standard errors of one
+        # record, nothing is known: the slope at the point is not that between the point and the parameters.
+        arrived = 1.5
+        alone = np.sqrt(last.weights @ last.own_squares(spread)) >= arrived
         alone |= self.brackets.open_ended
         kept = ~alone | self._of_all
         last.find_distances(spread * np.outer(kept, kept), self._spreads.allowances)
-        return alone | last.is_beyond(_ARRIVED, pulls_of_all(self.rounds))
+        return alone | last.is_beyond(arrived, pulls_of_all(self.rounds))
 
     def _straight(self) -> Mixture:
         """Return the likelihood of all rounds with slopes at their means, for differences between groups."""
@@ -231,6 +224,9 @@ def believed(
     allowances : Allowances
     """
     message, last = Message.nothing(len(mean)), rounds[-1]
+    # Information from earlier rounds is divided by twice the surprise of a score, until it was divided by
+    # this much.
+    most_doubt = 4096.0
     for one in rounds:
         noise = one.noises + one.misfit(mean, covariance, allowances)
         if one is not last:
@@ -238,7 +234,7 @@ def believed(
             noise = noise * np.outer(more, more)
         says = _Score.of(one, one.slopes_up_to(last), noise)
         mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
-        while surprise > 1 and one.doubt < _MOST_DOUBT and message.information.any():
+        while surprise > 1 and one.doubt < most_doubt and message.information.any():
             one.doubt *= 2 * surprise
             mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
         one.weights = mixture.weights
@@ -254,7 +250,10 @@ def _weights(density: np.ndarray) -> np.ndarray:
     treated as known.
     """
     density = np.nan_to_num(density - density.max())
-    least = _EFFECTIVE * len(density)
+    # The effective number of draws of a slope is at least this part of their number: to that end their
+    # densities are raised to a power.
+    effective = 0.3
+    least = effective * len(density)
 
     def more_than_least(power: float) -> float:
         weights = np.exp(power * density)
@@ -310,6 +309,8 @@ def _learnt(
     squares = np.maximum((apart**2).sum(1) - explained, 0.0)
     density = -0.5 * squares - 0.5 * volumes + allowances.regular * one.volumes
     weights = _weights(density)
-    expected = len(mean) + _SURPRISE * math.sqrt(2 * len(mean))
+    # The sum of squares of p standard normal numbers is surprising beyond ``p + deviations sqrt(2 p)``.
+    deviations = 1.0
+    expected = len(mean) + deviations * math.sqrt(2 * len(mean))
     mixture = Mixture(says.information + earlier.information, says.vectors + earlier.vector, weights)
     return mixture, covariances, float(squares.min()) / expected

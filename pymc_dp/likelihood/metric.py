@@ -7,12 +7,6 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import symmetric
 from pymc_dp.likelihood.overall import Overall
 
-# Smallest eigenvalue of a slope that was scaled to a diagonal of 1.
-_LEAST = 1e-3
-# Part of the prior's precision that is added to a look-up's information before it is inverted: counts may not
-# show any.
-_RIDGE = 1e-6
-
 
 class Places:
     """Positions of the coordinates in a metric: those of look-ups, and which of them records see together.
@@ -148,7 +142,9 @@ class Places:
         found = self._seen * (back @ slopes @ back.T)
         root = np.sqrt(np.maximum(np.diagonal(found, axis1=1, axis2=2), 1e-300))
         values, vectors = np.linalg.eigh(found / (root[:, :, None] * root[:, None, :]))
-        half = metric @ (root[:, :, None] * vectors * np.sqrt(np.clip(values, _LEAST, touched))[:, None, :])
+        # Smallest eigenvalue of a slope that was scaled to a diagonal of 1.
+        least = 1e-3
+        half = metric @ (root[:, :, None] * vectors * np.sqrt(np.clip(values, least, touched))[:, None, :])
         return half @ half.transpose(0, 2, 1)
 
     def hidden(self, n: float) -> np.ndarray:
@@ -222,7 +218,10 @@ class Places:
         k, root = self.blocks, np.sqrt(touched)
         whole, prior = (one[np.ix_(self.order, self.order)] for one in (information, prior))
         own, also = (self.together[:k, :k] * one[:k, :k] for one in (whole, prior))
-        shared = whole[k:, :k] @ np.linalg.inv(own + _RIDGE * also)
+        # Part of the prior's precision that is added to a look-up's information before it is inverted: counts
+        # may not show any.
+        ridge = 1e-6
+        shared = whole[k:, :k] @ np.linalg.inv(own + ridge * also)
         rest = whole[k:, k:] + prior[k:, k:] - shared @ whole[:k, k:]
         found = np.zeros_like(whole)
         found[:k, :k] = _whitening(own + also, root[:k])

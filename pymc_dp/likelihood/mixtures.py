@@ -10,30 +10,13 @@ from scipy.linalg import lapack
 _TINY = 1e-200
 # Added to the diagonal of matrices that were scaled to a diagonal of 1, before they are inverted.
 _RIDGE = 1e-11
-# The standard deviations of `Normal.like` are set by this quantile of the draws' distances to their median.
-# It is far out since levels of groups with an unknown spread are mostly near the median: a search that held
-# the others for impossible would take the scores that show them for noise.
-_PART = 0.95
-# The same quantile of the standard normal distribution's absolute values.
-_NORMAL_QUANTILE = 1.96
-# Standard deviation of a constant, as a reference level of zero is, over its absolute value (1 if less).
-_OF_CONSTANTS = 1e-7
 #: Part of the prior's precision that is added to an information before a covariance is computed: records may
 #: have none in some direction.
 RIDGE = 1e-4
 # Standard deviation of a coordinate for which the prior's draws have no spread that is finite.
 _UNKNOWN = 100.0
-# Smallest standard deviation of a prior that is not constant.
-_LEAST = 1e-100
-# Largest standard deviation of a prior.
-_MOST = 1e100
 # Matrices of at least this size are inverted one by one: by Cholesky's method this is faster then.
 _LARGE = 64
-# Smallest factor of a step of `Relaxed`.
-_SHORTEST = 0.2
-# In each direction a message's score at the prior mean is no more than the information times the distance to
-# the posterior mean, plus this many standard deviations of a score.
-_GUESSED = 3.0
 
 
 class Normal(NamedTuple):
@@ -60,13 +43,25 @@ class Normal(NamedTuple):
     def like(cls, draws: np.ndarray, otherwise: np.ndarray) -> "Normal":
         """Return one with the median and spread of draws (m, p); with another mean (p,) if there is none."""
         draws = np.where(np.isfinite(draws), draws, np.nan)
+        # Standard deviations are set by this quantile of the draws' distances to their median. It is far out
+        # since levels of groups with an unknown spread are mostly near the median: a search that held the
+        # others for impossible would take the scores that show them for noise.
+        part = 0.95
+        # The same quantile of the standard normal distribution's absolute values.
+        normal_quantile = 1.96
         with np.errstate(all="ignore"):
             middle = np.nanmedian(draws, axis=0)
-            spread = np.nanquantile(np.abs(draws - middle), _PART, axis=0) / _NORMAL_QUANTILE
+            spread = np.nanquantile(np.abs(draws - middle), part, axis=0) / normal_quantile
         middle = np.where(np.isfinite(middle), middle, otherwise)
-        spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), _LEAST, _MOST)
+        # Smallest standard deviation of a prior that is not constant.
+        least = 1e-100
+        # Largest standard deviation of a prior.
+        most = 1e100
+        spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), least, most)
         constant = (draws == middle).all(axis=0)
-        spread = np.where(constant, _OF_CONSTANTS * np.maximum(np.abs(middle), 1.0), spread)
+        # Standard deviation of a constant (a reference level of zero) over its absolute value (1 if less).
+        of_constants = 1e-7
+        spread = np.where(constant, of_constants * np.maximum(np.abs(middle), 1.0), spread)
         # Larger deviations count as this many standard deviations: priors of scales have single draws that
         # are further away than all others together.
         furthest = 3.0
@@ -186,7 +181,10 @@ class Mixture(NamedTuple):
         values = np.maximum(values, _TINY)
         told, axes = np.maximum(1 / values - 1, 0.0), back.T @ vectors
         apart = vectors.T @ back @ (mean - prior.mean)
-        most = told * np.abs(apart) + _GUESSED * np.sqrt(told)
+        # In each direction a message's score at the prior mean is no more than the information times the
+        # distance to the posterior mean, plus this many standard deviations of a score.
+        guessed = 3.0
+        most = told * np.abs(apart) + guessed * np.sqrt(told)
         information = symmetric((axes * told) @ axes.T)
         vector = np.clip((1 + told) * apart, -most, most)
         return Message(information, axes @ vector + information @ prior.mean)
@@ -252,10 +250,12 @@ class Relaxed:
         deviations = np.sqrt(np.diag(covariance))
         apart = np.array([mean - self.mean, deviations - np.sqrt(np.diag(self.covariance))])
         apart = (apart / deviations).ravel()
+        # Smallest factor of a step.
+        shortest = 0.2
         if self._last.size:
             bend = self._last - apart
             part = self._part * float(self._last @ bend) / max(float(bend @ bend), _TINY)
-            self._part = min(max(part, _SHORTEST), 1.0)
+            self._part = min(max(part, shortest), 1.0)
         self._last = apart
         self.mean = self.mean + self._part * (mean - self.mean)
         self.covariance = self.covariance + self._part * (covariance - self.covariance)

@@ -17,11 +17,6 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.records.spreads import Spread
 
-# A variance of zero is replaced by this part of the offset c.
-_ZERO = 1e-6
-# Largest logarithm that is exponentiated: with noise a coordinate may be anywhere.
-_LARGEST = 300.0
-
 
 @dataclass(frozen=True)
 class NearZero:
@@ -48,9 +43,13 @@ class NearZero:
     def phi(self, psi: np.ndarray) -> np.ndarray:
         """Return phi of psi, shapes (..., p)."""
         phi = self.unit * psi
+        # A variance of zero is replaced by this part of the offset c.
+        zero = 1e-6
+        # Largest logarithm that is exponentiated: with noise a coordinate may be anywhere.
+        largest = 300.0
         for k, one in self.spreads.items():
-            whole = np.exp(np.minimum(phi[..., k], _LARGEST))
-            variances = np.maximum(whole - one.offset, _ZERO * one.offset)
+            whole = np.exp(np.minimum(phi[..., k], largest))
+            variances = np.maximum(whole - one.offset, zero * one.offset)
             phi[..., k] = one.phi(variances ** (1 / one.power))
         return phi / self.unit
 

@@ -14,13 +14,9 @@ from scipy.special import logsumexp
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.mixtures import Message
 
-# A group's own information is taken to be at least this part of the mean of all groups.
-_LEAST = 0.2
 # Parts of a group's records that may be in a single group of the other look-up if it is not nested, all
 # equally likely.
 _SHARES = 0.0, 0.2, 0.4, 0.6
-# Look-ups are taken to cross, not to be nested, if that is e to this power times as likely.
-_SHOWN = 5.0
 # Information about a direction counts as zero below this part of the largest about a coordinate.
 _ROUNDING = 1e-12
 
@@ -68,7 +64,9 @@ def _nested(
     chances = np.append(parts, max(1 - parts.sum(), 0.0) if some_left else 0.0)
     with np.errstate(divide="ignore"):
         known = logsumexp(np.log(chances) + likely, axis=2).sum(1)
-    if not known[-1] >= logsumexp(known[:-1]) - np.log(len(_SHARES)) - _SHOWN:
+    # Look-ups are taken to cross, not to be nested, if that is e to this power times as likely.
+    shown = 5.0
+    if not known[-1] >= logsumexp(known[:-1]) - np.log(len(_SHARES)) - shown:
         return nothing
     chosen = np.where(chances > 0, likely[-1], -np.inf).argmax(1)
     # Each coarse group needs one within it. Where one has nearly all records, all seem to be within that.
@@ -104,7 +102,9 @@ def _log_likelihoods(
     """
     beside = np.ix_(groups, within)
     own, part = np.diag(seen.mean)[groups], np.maximum(np.diag(seen.mean)[within], 0.0)
-    own = np.maximum(own, _LEAST * max(own.mean(), 1e-300))[:, None]
+    # A group's own information is taken to be at least this part of the mean of all groups.
+    least = 0.2
+    own = np.maximum(own, least * max(own.mean(), 1e-300))[:, None]
     both, noise, parts = sign * seen.mean[beside], seen.variance[beside], part / own.sum()
     unsure = np.diag(seen.variance)[groups][:, None]
     found = []

@@ -25,20 +25,6 @@ LOWEST = 40
 OF_OCTAVES = 0.15
 # Most octaves that are tested together, as one window.
 _WIDEST = 4
-# Least sum of weights that is divided by: the weights of all twins are zero if none of them is at risk.
-_LEAST_WEIGHT = 1e-300
-# Octaves at most this far from the window that stands out may count as well.
-_BESIDE = 2
-# Octaves beside the window count if they are beyond this many standard deviations of the noise: three octaves
-# up, a count that is there by chance would enter the sum of squares 64-fold.
-_COUNTS = 4.0
-# Sizes of a look-up's scores are alike if their standard deviation, in octaves, seems to be at most this.
-_ALIKE = 0.75
-# Least count of a coordinate that does not stand out, over the mean of all such coordinates.
-_LEAST_COUNT = 0.25
-# A unit's twins are taken to be alike if the variance of their scores is at most this fraction of the mean of
-# the squared scores.
-_TWINS_ALIKE = 1e-20
 
 
 class Counted(NamedTuple):
@@ -135,12 +121,14 @@ class Scales(NamedTuple):
         number, number_error = touched.copy(), np.zeros(len(touched))
         alike = np.zeros(len(touched), dtype=bool)
         columns = [column for rows in lookups for column in rows.T]
+        # Sizes of a look-up's scores are alike if their standard deviation in octaves seems at most this.
+        part_alike = 0.75
         # The last block has all that are hidden still: coefficients of many similar covariates, for example.
         for k, block in enumerate([*columns, np.flatnonzero(touched == 0)]):
             hidden = block[touched[block] == 0]
             together = _seen(self.counts[block].sum(0), self.noise * math.sqrt(len(block)), visible)
             if k < len(columns):
-                alike[block] = together.spread <= _ALIKE
+                alike[block] = together.spread <= part_alike
             if not len(hidden) or together.units <= 0:
                 continue
             cells = self.counts[:, together.first : together.last]
@@ -163,7 +151,9 @@ def _shrunk(counts: np.ndarray, noise: float) -> tuple[np.ndarray, float]:
     spread = max(float(counts.var()) - noise**2, 0.0)
     part = spread / (spread + noise**2)
     error = noise * math.sqrt(part + (1 - part) ** 2 / len(counts))
-    return np.maximum(mean + part * (counts - mean), _LEAST_COUNT * mean), error
+    # Least count of a coordinate that does not stand out, over the mean of all such coordinates.
+    least_count = 0.25
+    return np.maximum(mean + part * (counts - mean), least_count * mean), error
 
 
 class _Seen(NamedTuple):
@@ -188,13 +178,18 @@ def _seen(counts: np.ndarray, noise: float, visible: float) -> _Seen:
     height, first, width = best
     if not height > visible * max(noise, 0.25):
         return _Seen(0.0, 0.0, 0.0, 0, 0)
-    near = np.arange(max(first - _BESIDE, 1), min(first + width + _BESIDE, len(counts)))
+    # Octaves at most this far from the window that stands out may count as well.
+    beside = 2
+    near = np.arange(max(first - beside, 1), min(first + width + beside, len(counts)))
     inside = (near >= first) & (near < first + width)
-    used = inside | (counts[near] > _COUNTS * noise)
+    # Octaves beside the window count if they are beyond this many standard deviations of the noise: three
+    # octaves up, a count that is there by chance would enter the sum of squares 64-fold.
+    stands_out = 4.0
+    used = inside | (counts[near] > stands_out * noise)
     kept = np.where(used, counts[near], 0.0)
     squares = 4.0 ** (near - LOWEST + 0.5)
     least = float(squares[inside].min())
-    alike = float(counts[0]) if counts[0] > _COUNTS * noise else 0.0
+    alike = float(counts[0]) if counts[0] > stands_out * noise else 0.0
     units = max(float(kept.sum()) + alike, 1.0)
     information, error = max(float(kept @ squares), least), noise * float(np.linalg.norm(squares[used]))
     part = np.maximum(kept, 0.0) / max(float(np.maximum(kept, 0.0).sum()), 1e-300)
@@ -225,12 +220,14 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
     """
     m = len(chunk.terms[0].own)
     squares, sizes = np.zeros((m, size)), np.zeros((m, size))
+    # Least sum of weights that is divided by: the weights of all twins are zero if none of them is at risk.
+    least_weight = 1e-300
     for term in chunk.terms:
         # The standard deviation is that of the twins alone: a record far from them is no measure of their
         # scale.
         among, given = (term.group[1:], None) if term.weights is None else (term.group, term.weights)
         if term.at_risk and given is not None:
-            among, given = among[1:], given[1:] / np.maximum(add_in_order(given[1:]), _LEAST_WEIGHT)
+            among, given = among[1:], given[1:] / np.maximum(add_in_order(given[1:]), least_weight)
         points = np.asarray(among, dtype=np.float64)
         compared = len(points) > 0
         if not compared:
@@ -272,13 +269,16 @@ def _add_squares(points, weights, centred, rows, squares, sizes):
 @compiled
 def _count(squares, sizes, touched, counts):
     """Add 1 in the octave of a unit's scores, for each of the first `touched` coordinates that it touches."""
+    # A unit's twins are taken to be alike if the variance of their scores is at most this fraction of the
+    # mean of the squared scores.
+    twins_alike = 1e-20
     for i in range(len(squares)):
         left = touched
         for e in range(squares.shape[1]):
             if left > 0 and math.isfinite(sizes[i, e]) and sizes[i, e] > 0:
                 left -= 1
                 octave = 0
-                if squares[i, e] > _TWINS_ALIKE * sizes[i, e]:
+                if squares[i, e] > twins_alike * sizes[i, e]:
                     place = math.floor(min(max(0.5 * math.log2(squares[i, e]), -LOWEST), OCTAVES))
                     octave = min(max(place + LOWEST, 1), OCTAVES - 1)
                 counts[e, octave] += 1.0

@@ -13,24 +13,6 @@ import numpy as np
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse
 from pymc_dp.likelihood.rounds import Round
 
-# Prior standard deviation of rho, with distances in prior standard deviations.
-_FASTEST = 2.0
-# Standard deviation of the logarithm of the information around a straight line.
-_BENT = 0.15
-# A round does not count if the standard deviation of its logarithm is this, or more: see `_logarithm`.
-_HIDDEN = 0.5
-# The likelihood is open on one side if its logarithm infinitely far out is less than this below its maximum:
-# two standard errors.
-_OPEN = 2.0
-# Largest part of the information along the direction that is removed.
-_MOST_TAKEN = 0.99
-# Before the last point, the information is at most e to this power times that at the point.
-_STEEPEST = 20.0
-# Range of the numerical integral on each side of the mean, in standard deviations of prior and of posterior.
-_FARTHEST = 8.0
-# Number of points of the integral, for each of the two.
-_POINTS = 2001
-
 
 class OneSided(NamedTuple):
     """A likelihood, and the direction in which it is open, if there is one.
@@ -90,16 +72,27 @@ def widen_one_sided(rounds: Sequence[Round], message: Message, prior: Normal) ->
         return OneSided.nowhere(message)
     u, last = float(direction @ mean), float(direction @ rounds[-1].point)
     says = (u / variance - middle / before) / precision - last
-    far = np.linspace(-_FARTHEST, _FARTHEST, _POINTS)
+    # Range of the integral on each side of the mean, in standard deviations of prior and of posterior.
+    farthest = 8.0
+    # Number of points of the integral, for each of the two.
+    number = 2001
+    far = np.linspace(-farthest, farthest, number)
     points = np.sort(np.append(middle + np.sqrt(before) * far, u + np.sqrt(variance) * far))
-    apart = -np.expm1(np.minimum(-falls * (points - last), _STEEPEST)) / falls - says
+    # Before the last point, the information is at most e to this power times that at the point.
+    steepest = 20.0
+    apart = -np.expm1(np.minimum(-falls * (points - last), steepest)) / falls - says
     density = -0.5 * (points - middle) ** 2 / before - 0.5 * precision * apart**2
     weights = np.gradient(points) * np.exp(density - density.max())
     more = float(weights @ (points - u) ** 2 / weights.sum()) - variance
-    is_open = 0.5 * precision * max(1 / falls - says, 0.0) ** 2 < _OPEN
+    # The likelihood is open on one side if its logarithm infinitely far out is less than this below its
+    # maximum: two standard errors.
+    barely_lower = 2.0
+    is_open = 0.5 * precision * max(1 / falls - says, 0.0) ** 2 < barely_lower
+    # Largest part of the information along the direction that is removed.
+    most_taken = 0.99
     if more > 0:
         alone = float(direction @ inverse(message.information + RIDGE * prior.precision) @ direction)
-        taken = min(more / (variance * (variance + more)), _MOST_TAKEN / alone)  # what is left is positive
+        taken = min(more / (variance * (variance + more)), most_taken / alone)  # what is left is positive
         values, vectors = np.linalg.eigh(message.information - taken * np.outer(direction, direction))
         information = (vectors * np.maximum(values, 0.0)) @ vectors.T
         vector = (information + prior.precision) @ mean - prior.precision @ prior.mean
@@ -115,9 +108,15 @@ def _falls(rounds: Sequence[Round], direction: np.ndarray) -> float:
     """
     places = np.array([direction @ one.point for one in rounds])
     known = np.array([_logarithm(one, direction) for one in rounds])
-    weights = np.maximum(1 / (known[:, 1] ** 2 + _BENT**2) - 1 / (_HIDDEN**2 + _BENT**2), 0.0)
+    # Standard deviation of the logarithm of the information around a straight line.
+    bent = 0.15
+    # A round does not count if the standard deviation of its logarithm is this, or more: see `_logarithm`.
+    hidden = 0.5
+    weights = np.maximum(1 / (known[:, 1] ** 2 + bent**2) - 1 / (hidden**2 + bent**2), 0.0)
     away = places - weights @ places / max(weights.sum(), 1e-300)
-    return -float(weights * away @ known[:, 0]) / (float(weights @ away**2) + _FASTEST**-2)
+    # Prior standard deviation of rho, with distances in prior standard deviations.
+    fastest = 2.0
+    return -float(weights * away @ known[:, 0]) / (float(weights @ away**2) + fastest**-2)
 
 
 def _logarithm(one: Round, direction: np.ndarray) -> tuple[float, float]:
@@ -129,5 +128,7 @@ def _logarithm(one: Round, direction: np.ndarray) -> tuple[float, float]:
     along = one.back.T @ direction
     informations = np.maximum(np.einsum("i,kij,j->k", along, one.slopes, along), 1e-300)
     mean = float(one.weights @ np.log(informations))
-    noise = math.sqrt(along**2 @ one.errors**2 @ along**2) / float(one.weights @ informations)
+    squares = along**2
+    twice = np.where(np.eye(len(along)) > 0, 1.0, 2.0)  # an entry beside the diagonal counts in two places
+    noise = math.sqrt(squares @ (twice * one.errors**2) @ squares) / float(one.weights @ informations)
     return mean, max(float(np.sqrt(one.weights @ (np.log(informations) - mean) ** 2)), noise)

@@ -6,11 +6,6 @@ import numpy as np
 
 from pymc_dp.likelihood.measurements import Comparison
 
-# w^2, the squared weight of the sum of all groups' scores relative to a single group's.
-_WEIGHT = 0.25
-# With at most this many groups the sum has no weight.
-_FEW = 4
-
 
 class Apart(NamedTuple):
     """A comparison in a metric in which each group is by itself.
@@ -51,7 +46,11 @@ class Overall:
 
     def __init__(self, groups: int, columns: int, size: int):
         self._groups, self._columns, self._size = groups, columns, size
-        self.weight = _WEIGHT if groups > _FEW else 0.0
+        # w^2, the squared weight of the sum of all groups' scores relative to a single group's.
+        weight = 0.25
+        # With at most this many groups the sum has no weight.
+        few = 4
+        self.weight = weight if groups > few else 0.0
         mean = np.zeros((size, size))
         k = groups * columns
         mean[:k, :k] = np.kron(np.full((groups, groups), 1 / max(groups, 1)), np.eye(columns))

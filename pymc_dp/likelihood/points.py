@@ -6,13 +6,6 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
 
-# Number of twins of each record during the search: the least, the most, and the total for all records. The
-# more records there are the fewer, since their own noise is then all that counts.
-_ON_THE_WAY = 6, 32, 30_000
-# The same in the last round.
-_AT_THE_END = 16, 128, 2_000_000
-# The most, if there is no noise but that of twins.
-_WITHOUT_NOISE = 1024
 #: Lower and upper bound of coordinates that are not bounded.
 UNBOUNDED = np.array([[-np.inf], [np.inf]])
 
@@ -29,8 +22,15 @@ def number_of_twins(n: float, last: bool = False, exact: bool = False) -> int:
     exact : bool
         Whether there is neither noise nor clipping.
     """
-    least, most, comparisons = _AT_THE_END if last else _ON_THE_WAY
-    return 2 * int(np.clip(comparisons / n, least, _WITHOUT_NOISE if exact else most) / 2)
+    # Number of twins of each record during the search: the least, the most, and the total for all records.
+    # The more records there are the fewer, since their own noise is then all that counts.
+    on_the_way = 6, 32, 30_000
+    # The same in the last round.
+    at_the_end = 16, 128, 2_000_000
+    least, most, comparisons = at_the_end if last else on_the_way
+    # The most, if there is no noise but that of twins.
+    without_noise = 1024
+    return 2 * int(np.clip(comparisons / n, least, without_noise if exact else most) / 2)
 
 
 def points_around(covariance: np.ndarray, spread: float, n: float, number: float, seed: int) -> np.ndarray:

@@ -19,15 +19,9 @@ from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 from pymc_dp.records.row_types.ops import known
 
-# Number of draws of the prior.
-_DRAWS = 1000
-# Standard deviation of the normal distribution that replaces a flat prior.
-_OF_FLAT = 100.0
 # Standard deviation of the logarithm, in the log-normal distribution that replaces a flat prior on positive
 # numbers.
 _OF_HALF_FLAT = 5.0
-# Quantiles between which about two thirds of all draws are.
-_MOST_OF = 0.16, 0.84
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -63,10 +57,12 @@ def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndar
     In that unit of length nothing that records show would be seen.
     """
     draws = draws.copy()
+    # Quantiles between which about two thirds of all draws are.
+    most_of = 0.16, 0.84
     for k, name in enumerate(name_numbers(public.parts)):
         if name.split("[")[0].endswith("_log__"):
             some = np.where(np.isfinite(draws[:, k]), draws[:, k], -np.inf)
-            low, high = np.quantile(some, _MOST_OF, method="nearest")
+            low, high = np.quantile(some, most_of, method="nearest")
             if high - low > 2 * _OF_HALF_FLAT:
                 ranks = (some.argsort().argsort() + 0.5) / len(draws)
                 draws[:, k] = start[k] + _OF_HALF_FLAT * ndtri(ranks)
@@ -85,10 +81,12 @@ def _draws(public: PublicModel, size: int) -> np.ndarray | None:
     whole = _with_proper_priors(pt.concatenate([pt.as_tensor(part).ravel() for part in parts]))
     if any(_is_users(v.owner.op) for v in ancestors([whole]) if v.owner is not None):
         return None
+    # Number of draws of the prior.
+    number = 1000
     try:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
-            return np.stack([_or_unknown(drawn, size) for _ in range(_DRAWS)])
+            return np.stack([_or_unknown(drawn, size) for _ in range(number)])
     except NotImplementedError:  # a distribution that cannot be drawn from
         return None
 
@@ -109,10 +107,12 @@ def _is_users(op: Op) -> bool:
 def _with_proper_priors(drawn: Variable) -> Variable:
     """Replace flat priors with normal and log-normal distributions."""
     flat: dict[Variable, Variable] = {}
+    # Standard deviation of the normal distribution that replaces a flat prior.
+    of_flat = 100.0
     for variable in ancestors([drawn]):
         op = None if variable.owner is None else variable.owner.op
         if isinstance(op, FlatRV):
-            flat[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=pt.shape(variable))
+            flat[variable] = pm.Normal.dist(0.0, of_flat, size=pt.shape(variable))
         elif isinstance(op, HalfFlatRV):
             flat[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=pt.shape(variable))
     return clone_replace([drawn], flat)[0] if flat else drawn

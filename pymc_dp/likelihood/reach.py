@@ -21,27 +21,10 @@ from pymc_dp.likelihood.rounds import CLEARLY, Round
 
 #: Longest step, in standard errors of one record.
 LONGEST_STEP = 2.5
-# The same with a mixture of laws. Its likelihood has several modes: a component that a step moves away from
-# all records has no score that would bring it back, and the rest is then one wide component.
-_OF_MIXTURES = 0.15
-# The same with a truncated law, whose mean and scale are on a ridge: far out, a step along it seems short.
-_OF_TRUNCATED = 0.4
-
-# Steps are shortened where the posterior's standard deviation is larger than this, in standard errors of one
-# record: they would follow the noise, to where no record has information.
-_TRUSTED = 1.0
-# If the sum of scores is more than this part of the largest that records can reach, all records are on one
-# side: it then shows in which direction the parameters are, but not how far away, however precise it is.
-_FROM = 0.5
-# They are taken to be on one side until the sum is below this part.
-_UNTIL = 0.2
-# They are so as well if the sum has been above `_UNTIL`, and in one direction, for this number of rounds
-# after the first: where scores differ tenfold, as with exposures that do, the sum is far below the bound.
+# Records are taken to be on one side as well if the sum has been above `until` (see `Reach.step`), and in one
+# direction, for this number of rounds after the first: where scores differ tenfold, as with exposures that
+# do, the sum is far below the bound.
 _STEADY = 2
-# If the usual step is less than this part of the last one, the search is arriving.
-_SHRINKING = 0.8
-# Lower limit of the first reach, in prior standard deviations; with a vague prior, over the usual step.
-_LEAST, _LEAST_OF_USUAL = 0.25, 10.0
 
 
 def longest_step(observed: Iterable[Variable]) -> float:
@@ -53,12 +36,18 @@ def longest_step(observed: Iterable[Variable]) -> float:
         Observed variables of a model.
     """
     longest = LONGEST_STEP
+    # The longest step with a mixture of laws. Its likelihood has several modes: a component that a step moves
+    # away from all records has no score that would bring it back, and the rest is then one wide component.
+    of_mixtures = 0.15
+    # The longest step with a truncated law, whose mean and scale are on a ridge: far out, a step along it
+    # seems short.
+    of_truncated = 0.4
     for variable in observed:
         law, parts = variable.owner.op, [v.owner.op for v in variable.owner.inputs if v.owner]
         if isinstance(law, MixtureRV) and not any(isinstance(part, DiracDeltaRV) for part in parts):
-            longest = min(longest, _OF_MIXTURES)
+            longest = min(longest, of_mixtures)
         elif isinstance(law, TruncatedNormalRV | TruncatedRV):
-            longest = min(longest, _OF_TRUNCATED)
+            longest = min(longest, of_truncated)
     return longest
 
 
@@ -79,7 +68,10 @@ def shortened(step: np.ndarray, covariance: np.ndarray, of_one: np.ndarray) -> n
     1944, A method for the solution of certain non-linear problems in least squares).
     """
     known = inverse(covariance)
-    return np.linalg.solve(known + of_one / _TRUSTED**2, known @ step)
+    # Steps are shortened where the posterior's standard deviation is larger than this, in standard errors of
+    # one record: they would follow the noise, to where no record has information.
+    trusted = 1.0
+    return np.linalg.solve(known + of_one / trusted**2, known @ step)
 
 
 def clear_score(one: Round) -> np.ndarray:
@@ -138,15 +130,26 @@ class Reach:
         direction = direction / max(float(np.linalg.norm(direction)), 1e-300)
         onward = direction @ information @ self._direction if self._direction.size else 0.0
         length = float(np.linalg.norm(usual))
-        arriving, self._length = length < _SHRINKING * self._length, length
-        steady = pulling > _UNTIL and onward > 0 and not arriving
+        # If the usual step is less than this part of the last one, the search is arriving.
+        shrinking = 0.8
+        arriving, self._length = length < shrinking * self._length, length
+        # Records are taken to be on one side until the sum of scores is below this part of the largest.
+        until = 0.2
+        steady = pulling > until and onward > 0 and not arriving
         self._steady = self._steady + 1 if steady else 0
-        is_far = pulling > (_UNTIL if self.is_running or self._steady >= _STEADY else _FROM)
+        # If the sum of scores is more than this part of the largest that records can reach, all records are
+        # on one side: it then shows in which direction the parameters are, but not how far away, however
+        # precise it is.
+        from_part = 0.5
+        is_far = pulling > (until if self.is_running or self._steady >= _STEADY else from_part)
         self._rounds = self._rounds + 1 if is_far else 0
         self._direction = direction
         step = usual
+        # Lower limit of the first reach, in prior standard deviations; with a vague prior, over the usual
+        # step.
+        least, least_of_usual = 0.25, 10.0
         if self._rounds == 1:
-            self._reach = max(length, min(_LEAST, _LEAST_OF_USUAL * length))
+            self._reach = max(length, min(least, least_of_usual * length))
             self._turned, self._most = False, math.inf
         elif self.is_running and (onward < 0 or self._turned):
             # The parameters are between two points that are a step apart: halfway on, or back.

@@ -19,17 +19,6 @@ from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions
 from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
-# Share of the budget for the count of unknown bounds of censoring, if bounds are given as arrays.
-_OF_BOUNDS = 0.03
-# All bounds are taken to be known if the noisy count of unknown ones is at most
-# ``min(_NOISES * s, _MOST * n) + _NEAR_ZERO * n``, where s is the standard deviation of its noise and n the
-# number of records. This is the number of standard deviations.
-_NOISES = 1.0
-# Fraction of the records in the first term of that limit.
-_MOST = 0.1
-# Fraction of the records in the second term. It allows for outcomes near zero, whose bounds count as unknown.
-_NEAR_ZERO = 0.005
-
 
 def kept_shares(n: float, mu: float, neighboring_relation: str) -> dict[str, float]:
     """Return shares of the budget kept for the end, by the method of `Measurements` that spends each.
@@ -58,8 +47,16 @@ def _settle_bounds(measurements: AllSums, n: float) -> tuple[AllSums, AccuracyFa
     n : float
         Public number of records, exact or approximate.
     """
-    count = measurements.count_unknown_bounds(_OF_BOUNDS)
-    unknown = count.number > min(_NOISES * count.noise, _MOST * n) + _NEAR_ZERO * n
+    # Share of the budget for the count of unknown bounds of censoring, if bounds are given as arrays.
+    of_bounds = 0.03
+    count = measurements.count_unknown_bounds(of_bounds)
+    # All bounds are taken to be known if the noisy count of unknown ones is at most ``min(noises s, most n) +
+    # near_zero n``, where s is the standard deviation of its noise and n the number of records. The last term
+    # allows for outcomes near zero, whose bounds count as unknown.
+    noises = 1.0
+    most = 0.1
+    near_zero = 0.005
+    unknown = count.number > min(noises * count.noise, most * n) + near_zero * n
     never = [name for name, fit in measurements.doubtful.items() if not fit]
     said: Censoring = {
         "unknown": count.number,

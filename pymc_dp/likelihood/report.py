@@ -139,8 +139,10 @@ def _of_parameter(said: Mapping[str, object]) -> str:
 def _number(value: object) -> str:
     if value is None:
         return "unknown"
-    if isinstance(value, float) and value > _MOST_SAID:
-        return f"more than {_MOST_SAID}"
+    # Larger factors are reported as "more than" this.
+    most_said = 100
+    if isinstance(value, float) and value > most_said:
+        return f"more than {most_said}"
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
@@ -169,21 +171,6 @@ _WHY_NOTHING = (
     "initial values far off, centre them by a public number and give a nearer prior or initial values; "
     "else it takes more records or a larger epsilon."
 )
-# Larger factors are reported as "more than" this.
-_MOST_SAID = 100
-# A parameter is usable without reservation if its standard deviation is at most this many times the one
-# without privacy.
-_AS_GOOD = 1.25
-# A parameter is hardly known if its standard deviation is more than this fraction of the prior's.
-_LITTLE = 0.7
-# Records have next to no information about a parameter if its standard deviation is more than this fraction
-# of the prior's.
-_NOTHING = 0.95
-# A one-sided direction concerns the coordinates that change along it by more than this fraction of the
-# largest change, in prior standard deviations.
-_ALONG = 0.3
-# An estimate is reported as beyond a bound if it is more than this many standard errors beyond.
-_FAR_BEYOND = 4.0
 # Verdict on all parameters, if bounds of censoring may be unknown and outcomes cannot be compared in
 # intervals.
 _IN_DOUBT = "in doubt: see Censoring"
@@ -229,24 +216,37 @@ def judge(
     mean = inverse(found.message.information + prior.precision) @ (
         found.message.vector + prior.precision @ prior.mean
     )
-    beyond = np.maximum(bounds[0] - mean, mean - bounds[1]) > _FAR_BEYOND * private
+    # An estimate is reported as beyond a bound if it is more than this many standard errors beyond.
+    far_beyond = 4.0
+    beyond = np.maximum(bounds[0] - mean, mean - bounds[1]) > far_beyond * private
     along = np.abs(found.one_sided) / before
-    open_ = along > _ALONG * max(along.max(), math.ulp(0.0))
+    # A one-sided direction concerns the coordinates that change along it by more than this fraction of the
+    # largest change, in prior standard deviations.
+    part_along = 0.3
+    open_ = along > part_along * max(along.max(), math.ulp(0.0))
     verdicts: dict[str, Verdict] = {}
     each = zip(labels, private, without, before, open_, beyond, strict=True)
+    # A parameter is usable without reservation if its standard deviation is at most this many times the one
+    # without privacy.
+    as_good = 1.25
+    # A parameter is hardly known if its standard deviation is more than this fraction of the prior's.
+    little = 0.7
+    # Records have next to no information about a parameter if its standard deviation is more than this
+    # fraction of the prior's.
+    nothing = 0.95
     for label, one, other, first, unbounded, outside in each:
         wider, of_prior = max(float(one / other), 1.0), min(float(one / first), 1.0)
         if censoring is not None and censoring["in_doubt"]:
             said = _IN_DOUBT
-        elif of_prior > _LITTLE and (wider > _AS_GOOD or not np.any(found.message.information)):
+        elif of_prior > little and (wider > as_good or not np.any(found.message.information)):
             said = _TELLS_LITTLE
         elif unbounded:
             said = _ONE_SIDED
         elif outside:
             said = _BEYOND
-        elif of_prior > _NOTHING:
+        elif of_prior > nothing:
             said = "says little, with or without privacy"
-        elif wider <= _AS_GOOD:
+        elif wider <= as_good:
             said = "usable"
         else:
             said = "usable, wider than without privacy"

@@ -15,12 +15,6 @@ import numpy as np
 
 from pymc_dp.likelihood.mixtures import Message, no_steeper, roots, symmetric
 
-# A prior standard deviation is taken to be at least this distance: over about that much the scores of scales
-# and shapes are not linear.
-_PRIOR = 0.6
-# Part of a misfit's total variance that is spread over all directions; and upper limit of its standard
-# deviation there, over the largest sum of scores that the records can reach.
-_SIDEWAYS = 0.3
 # If the sum of scores is a part q of the largest that the records can reach, most of them are clipped, and
 # the slope at the point is not that between the point and the parameters: these are taken to be at least at
 # the distance (q / _PULLED)**2.
@@ -30,21 +24,9 @@ CLEARLY = 3.0
 #: With at least this many groups some seem to be far away by noise alone. Little depends on how differences
 #: between fewer are found.
 MANY = 10
-# Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
-_ALL_PULL = 0.95
-# Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
-_TAKERS = 2.0
-# What the groups of a look-up absorb has this part of its variance in common.
-_IN_COMMON = 0.5
-# An earlier score's variance is multiplied by 1 + (distance / `Allowances.half`)**_SHARP.
-_SHARP = 4
-# A distance counts as at least this quantile of the distances of all coordinates (of ten: as the largest).
-_USUAL = 0.9
 #: If the sum of scores is more than this part of the largest that the records can reach, most informative
 #: records are clipped, and steps are too short: the search did not converge.
 AT_REST = 0.12
-# Standard deviation, over the prior's, of a coordinate for which the search did not converge.
-_NOWHERE = 30.0
 
 
 class Allowances(NamedTuple):
@@ -224,7 +206,10 @@ class Round:
         prior.
         """
         own = np.einsum("kii,ii->ki", self.slopes, spread) / self.touched
-        return np.maximum(own, _PRIOR**2 * np.diag(spread) / self.prior)
+        # A prior standard deviation is taken to be at least this distance: over about that much the scores of
+        # scales and shapes are not linear.
+        least_distance = 0.6
+        return np.maximum(own, least_distance**2 * np.diag(spread) / self.prior)
 
     @property
     def _pull(self) -> float:
@@ -269,7 +254,9 @@ class Round:
         Where all of it is reached the parameters may be anywhere, as with a count that noise does not
         distinguish from zero.
         """
-        part = min((self._pull + self.noise) / (self.bound * self.reachable), _ALL_PULL)
+        # Upper limit of the part of the largest possible sum that counts as reached: the distance is then 19.
+        all_pull = 0.95
+        part = min((self._pull + self.noise) / (self.bound * self.reachable), all_pull)
         return part / (1 - part)
 
     def adrift(self, far: np.ndarray) -> np.ndarray:
@@ -282,7 +269,9 @@ class Round:
         least = np.maximum(np.einsum("k,kii->i", self.weights, self.slopes), 1e-300) / self.bound**2
         pull = np.maximum(np.abs(self.score) - self.noise, 0.0) / (self.bound * least)
         rows = self.metric[far | self.hidden & (pull > AT_REST)]
-        rows = _NOWHERE * rows / np.linalg.norm(rows, axis=1, keepdims=True)
+        # Standard deviation, over the prior's, of a coordinate for which the search did not converge.
+        nowhere = 30.0
+        rows = nowhere * rows / np.linalg.norm(rows, axis=1, keepdims=True)
         return rows.T @ rows
 
     def taken(self, spread: np.ndarray, allowances: Allowances) -> np.ndarray:
@@ -301,7 +290,9 @@ class Round:
         part = self.touched / self.effective
         own = allowances.taken * np.einsum("k,kij,ji->i", self.weights, self.slopes, spread)
         own = np.minimum(own, self.most)
-        few = min(1.0, math.sqrt(_TAKERS / float(part.sum())))
+        # Number of coordinates, of those that a record touches, that may absorb what all records see: scales.
+        takers = 2.0
+        few = min(1.0, math.sqrt(takers / float(part.sum())))
         return np.maximum(own, few * part * max(own.sum(), 0.0))
 
     def taken_for_other(
@@ -323,10 +314,12 @@ class Round:
         """
         taken = self.taken(self.spread_of(mean, covariance), allowances)
         columns = np.diag(taken)
+        # What the groups of a look-up absorb has this part of its variance in common.
+        part_in_common = 0.5
         for places in lookups:
             columns[:, places] = 0.0
             for column in places.T:
-                columns[column, column[0]] = math.sqrt(_IN_COMMON) * taken[column]
+                columns[column, column[0]] = math.sqrt(part_in_common) * taken[column]
         return self.metric.T @ np.linalg.solve(self.metric @ self.mean @ self.metric.T, columns)
 
     def counting(self, half: float) -> np.ndarray:
@@ -340,8 +333,12 @@ class Round:
         half : float
             Distance at which it is a half.
         """
-        usual = np.quantile(self.distances, _USUAL, method="higher")
-        return 1 / (1 + (np.maximum(self.distances, usual) / half) ** _SHARP)
+        # A distance counts as at least this quantile of all coordinates' distances (of ten: as the largest).
+        usual_quantile = 0.9
+        usual = np.quantile(self.distances, usual_quantile, method="higher")
+        # An earlier score's variance is multiplied by 1 + (distance / `Allowances.half`)**sharp.
+        sharp = 4
+        return 1 / (1 + (np.maximum(self.distances, usual) / half) ** sharp)
 
     def length(self, spread: np.ndarray) -> float:
         """Return the distance to parameters with this second moment (p, p) around the point.
@@ -386,9 +383,12 @@ class Round:
         scaled = scaled.reshape(-1, len(spread))
         total = scaled.T @ scaled
         part, most = self.touched / self.effective, self.effective
-        sideways = part * _SIDEWAYS * np.trace(total) / part.sum()
+        # Part of a misfit's total variance that is spread over all directions; and upper limit of its
+        # standard deviation there, over the largest sum of scores that the records can reach.
+        part_sideways = 0.3
+        sideways = part * part_sideways * np.trace(total) / part.sum()
         taken = self.taken(spread, allowances) ** 2
-        limit = part * (_SIDEWAYS * self.bound * most) ** 2
+        limit = part * (part_sideways * self.bound * most) ** 2
         return total + np.diag(np.minimum(np.maximum(sideways, taken), limit))
 
 

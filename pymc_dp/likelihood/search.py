@@ -28,28 +28,8 @@ from pymc_dp.likelihood.rounds import Found, Round
 from pymc_dp.likelihood.seen import Pinned
 from pymc_dp.likelihood.slopes import Slopes
 
-# Distances here are in standard errors of one record (`rounds.py`). The search ends when twice this exceeds
-# the last step, and this exceeds the distance to the parameters that the posterior leads to expect.
-_NEAR = 0.05
 # After a step longer than this, sizes of scores are counted anew, for a first metric at the new point.
 _RESTART_STEP = 1.2
-# A metric allows for `more_than_usual` only after a step shorter than this.
-_CLOSE = 0.3
-# Sizes are counted once more when the point has moved by this since the last count.
-_RECOUNT_DISTANCE = 0.05
-# The slope is then rescaled if counts and slope differ by more than this factor.
-_RESCALING_FACTOR = 1.4
-# Without noise, clipping stops once the parameters are expected to be nearer than this.
-_ARRIVING = 0.5
-# Scores computed in a round, over records, twins and points: during the search, and in the last round.
-_SCORES = 1_000_000, 4_000_000
-# The number of units that touch a coordinate which counts do not show is taken to be at most this times the
-# standard deviation of a count's noise.
-_HIDDEN = 4.0
-# Lower limit of the ratio of a score's variance to its slope.
-_LEAST_SHARE = 0.05
-# Part of the remaining budget that the last round spends: the rest covers rounding.
-_SPENDABLE = 1 - 1e-9
 
 
 class Search:
@@ -116,19 +96,26 @@ class Search:
         self._step = math.inf
         self._scale()
         share = shares.of_first_round(self._mu, self._n, self._touches)
+        # In standard errors of one record (`rounds.py`), as all distances here. The search ends when twice
+        # this exceeds the last step, and this the distance to the parameters that is expected.
+        near = 0.05
+        # Without noise, clipping stops once the parameters are expected to be nearer than this.
+        arriving = 0.5
         while not shares.is_last(share, self._measure.left):
             self._round(share)
             self._step = self._move()
             if self._step > _RESTART_STEP and shares.is_left_after(self._sizes_share, self._measure.left):
                 self._scale()
             after = shares.of_next_round(share, self._step, self._longest)
-            is_near = self._distance < _NEAR  # the next round is the last one then
+            is_near = self._distance < near  # the next round is the last one then
             share = self._measure.left if is_near else after
             share = shares.of_far_round(share, self._measure.left, *self._learnt.is_far)
-            self._learnt.exact |= math.isinf(self._mu) and self._distance < _ARRIVING
+            self._learnt.exact |= math.isinf(self._mu) and self._distance < arriving
             self._count_again(shares.at_most(share, self._measure.left))
         self._learnt.exact = math.isinf(self._mu)
-        self._round(_SPENDABLE * self._measure.left, last=True)
+        # Part of the remaining budget that the last round spends: the rest covers rounding.
+        spendable = 1 - 1e-9
+        self._round(spendable * self._measure.left, last=True)
         (message, direction), unit = self._learnt.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         if not self._learnt.exact:
@@ -163,8 +150,11 @@ class Search:
         self.shares.append(share)
         seen = scales.sizes(self._measure.source.lookups)
         found, touched, shown = seen.information * self._unit**2, seen.touched, seen.touched > 0
+        # The number of units that touch a coordinate which counts do not show is taken to be at most this
+        # times the standard deviation of a count's noise.
+        hidden = 4.0
         if shown.any():
-            most = np.minimum(self._places.hidden(self._n), _HIDDEN * scales.noise)
+            most = np.minimum(self._places.hidden(self._n), hidden * scales.noise)
             found = np.where(shown, found, most * np.median(found[shown] / touched[shown]))
         return seen._replace(information=found, error=seen.error * self._unit**2)
 
@@ -189,19 +179,25 @@ class Search:
         than the counts is due to clipping, not to records with less information.
         """
         part = shares.of_sizes_beside(self._sizes_share, share)
-        if self._sizes.since < _RECOUNT_DISTANCE or part is None:
+        # Sizes are counted once more when the point has moved by this since the last count.
+        recount_distance = 0.05
+        if self._sizes.since < recount_distance or part is None:
             return
         counted = self._count(part)
         self._sizes = Sizes(counted)
         self._slopes.count_again(counted)
         factor, error = self._sizes.factor(self._information)
-        if abs(math.log(factor)) > max(math.log(_RESCALING_FACTOR), error):
+        # The slope is then rescaled if counts and slope differ by more than this factor.
+        rescaling_factor = 1.4
+        if abs(math.log(factor)) > max(math.log(rescaling_factor), error):
             self._moved = max(self._moved, 1.0)
             self._information, self._about = self._information * factor, self._about * factor
             self._slopes.scale(factor)
 
     def _metric(self) -> np.ndarray:
-        about = self._about * (self._more if self._step < _CLOSE else 1.0)
+        # A metric allows for `more_than_usual` only after a step shorter than this.
+        close = 0.3
+        about = self._about * (self._more if self._step < close else 1.0)
         return self._places.metric(about, self._learnt.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
@@ -272,7 +268,8 @@ class Search:
         """Return the point, shape (1, p), or points spread around it like the parameters, shape (q, p)."""
         if not self.rounds:
             return self._point[None]
-        spread, number = self.rounds[-1].length(self._learnt.around), _SCORES[last] / (self._n * (twins + 1))
+        most_scores = 4_000_000 if last else 1_000_000  # of a round, over records, twins and points
+        spread, number = self.rounds[-1].length(self._learnt.around), most_scores / (self._n * (twins + 1))
         steps = points_around(self._learnt.around, spread, self._n, number, len(self.rounds))
         return np.clip(self._point + steps, *self._bounds)
 
@@ -299,4 +296,6 @@ class Search:
     def _share(self) -> float:
         """Ratio of the score's variance to its slope: the released traces', limited to at most 1."""
         slope = max(float(np.trace(self._seen.slope)), 1e-300)
-        return float(np.clip(self._seen.trace / slope, _LEAST_SHARE, 1.0))
+        # Lower limit of the ratio of a score's variance to its slope.
+        least_share = 0.05
+        return float(np.clip(self._seen.trace / slope, least_share, 1.0))

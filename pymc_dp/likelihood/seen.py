@@ -21,11 +21,6 @@ from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.octaves import Scales
 from pymc_dp.likelihood.points import UNBOUNDED
 
-# Entries of a direction below this part of its largest entry are rounding errors.
-_ROUNDING = 1e-6
-# A coordinate with a prior variance below this part of the largest is a constant.
-_CONSTANT = 1e-12
-
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
     """Return directions, the columns of a matrix (p, k), that no record can see.
@@ -140,12 +135,16 @@ class SeenCoordinates:
         # No mean of the largest look-up is held: the slope has a block for each group, and none for all.
         first = max(shapes.lookups, key=np.size, default=np.zeros(0, dtype=int)).ravel()
         groups[first] = size + 1
-        order = np.where(variances <= _CONSTANT * variances.max(), -1.0, groups)
+        # A coordinate with a prior variance below this part of the largest is a constant.
+        constant = 1e-12
+        order = np.where(variances <= constant * variances.max(), -1.0, groups)
         left, held = {}, {}
+        # Entries of a direction below this part of its largest entry are rounding errors.
+        rounding = 1e-6
         # A search needs one coordinate, even if records see none.
         for k in range(min(directions.shape[1], size - 1)):
             direction = directions[:, k] / np.abs(directions[:, k]).max(initial=1e-300)
-            places = np.flatnonzero(np.abs(direction) > _ROUNDING)
+            places = np.flatnonzero(np.abs(direction) > rounding)
             one = int(places[np.argmin(order[places])])
             row = np.zeros(size)
             if 0 < order[one] <= size:

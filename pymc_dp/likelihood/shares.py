@@ -12,48 +12,12 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums
 from pymc_dp.likelihood.octaves import Scales
 
-# The first count of score sizes gets a share at which the noise of a count has this standard deviation,
-# relative to the number of records: counts of all records then stand out of it.
-_COUNT_NOISE = 0.05
 # Least share of the budget for a count of score sizes.
 _LEAST_SIZES = 0.002
 # Largest share of the budget for a count of score sizes.
 _MOST_SIZES = 0.06
-# If the count of some coordinate does not stand out of the noise, sizes are counted again with this many
-# times the share.
-_RECOUNT_FACTOR = 3.0
-# A later count, beside a round, gets this fraction of the first count's share.
-_LATER_COUNT = 0.25
-# A later count is made only if its share is at most this fraction of the share of the round that follows.
-_MOST_OF_ROUND = 0.125
-# A count with the full share is repeated only if more than this share of the budget remains after it.
-_LEFT_FOR_ROUNDS = 0.62
-# The first round gets a share at which its step has about this error, as a distance: in units in which one
-# record has Fisher information 1.
-_STEP_NOISE = 0.4
-# Least share of the budget for the first round.
-_LEAST_EARLY = 0.004
-# Largest share of the budget for the first round.
-_MOST_EARLY = 0.06
-# Length below which a step is short, in units in which one record has Fisher information 1.
-_SHORT = 0.5
-# After a short step the next round has this many times the share of the last one.
-_GROWTH_AFTER_SHORT = 2.0
-# After a longer step the next round has this many times the share of the last one.
-_GROWTH_AFTER_LONG = 1.15
 # A round whose share would be at least this fraction of the remaining budget is the last one: it gets all.
 _MOST_OF_REST = 0.5
-# While the sum of scores is a large part of what bounds allow (`Round.is_far`), a round gets at most this
-# fraction of the remaining budget, so that another one can follow.
-_MOST_WHILE_FAR = 0.12
-# That limit holds only while more than this share of the budget remains.
-_LEAST_LAST = 0.06
-# The same while a single group is far away.
-_LEAST_BESIDE_GROUPS = 0.5
-# Portions of the budget are in proportion to the number of coordinates that a unit touches in each, plus this
-# number. In proportion to the coordinates alone, each coordinate would have the same noise; the addition is
-# for the early rounds that a search of few coordinates needs as well.
-_COORDINATES_TO_BEGIN = 2
 
 
 def of_sizes(mu: float, records: float, touched: float) -> float:
@@ -68,7 +32,10 @@ def of_sizes(mu: float, records: float, touched: float) -> float:
     touched : float
         Most coordinates that a unit touches.
     """
-    return min(max(2 * touched / (mu * _COUNT_NOISE * records) ** 2, _LEAST_SIZES), _MOST_SIZES)
+    # The first count of score sizes gets a share at which the noise of a count has this standard deviation,
+    # relative to the number of records: counts of all records then stand out of it.
+    count_noise = 0.05
+    return min(max(2 * touched / (mu * count_noise * records) ** 2, _LEAST_SIZES), _MOST_SIZES)
 
 
 def of_sizes_again(share: float, left: float) -> float | None:
@@ -76,19 +43,28 @@ def of_sizes_again(share: float, left: float) -> float | None:
 
     None if the repetition would cost too much.
     """
-    more = _RECOUNT_FACTOR * share
+    # If the count of some coordinate does not stand out of the noise, sizes are counted again with this many
+    # times the share.
+    recount_factor = 3.0
+    more = recount_factor * share
     return more if is_left_after(more, left) and more <= _MOST_SIZES else None
 
 
 def of_sizes_beside(first: float, share: float) -> float | None:
     """Return the share of a later count, beside a round of this share; None if it would cost too much."""
-    part = max(_LATER_COUNT * first, _LEAST_SIZES)
-    return part if part <= _MOST_OF_ROUND * share else None
+    # A later count, beside a round, gets this fraction of the first count's share.
+    later_count = 0.25
+    part = max(later_count * first, _LEAST_SIZES)
+    # A later count is made only if its share is at most this fraction of the share of the round that follows.
+    most_of_round = 0.125
+    return part if part <= most_of_round * share else None
 
 
 def is_left_after(share: float, left: float) -> bool:
     """Whether a count of this share leaves enough of the budget for the rounds."""
-    return left - share > _LEFT_FOR_ROUNDS
+    # A count with the full share is repeated only if more than this share of the budget remains after it.
+    left_for_rounds = 0.62
+    return left - share > left_for_rounds
 
 
 def of_first_round(mu: float, records: float, touched: float) -> float:
@@ -96,8 +72,15 @@ def of_first_round(mu: float, records: float, touched: float) -> float:
 
     The noise of its step is ``sqrt(p) 2 C / (mu sqrt(share) n)``, with C about ``sqrt(p)``.
     """
-    level = (2 * touched / (0.8 * _STEP_NOISE * mu * records)) ** 2
-    return min(max(level, _LEAST_EARLY), _MOST_EARLY)
+    # The first round gets a share at which its step has about this error, as a distance: in units in which
+    # one record has Fisher information 1.
+    step_noise = 0.4
+    level = (2 * touched / (0.8 * step_noise * mu * records)) ** 2
+    # Least share of the budget for the first round.
+    least_early = 0.004
+    # Largest share of the budget for the first round.
+    most_early = 0.06
+    return min(max(level, least_early), most_early)
 
 
 def of_next_round(share: float, step: float, longest: float) -> float:
@@ -105,7 +88,13 @@ def of_next_round(share: float, step: float, longest: float) -> float:
 
     A step of the length `longest` or more does not count as short, since it was shortened to that.
     """
-    return share * (_GROWTH_AFTER_SHORT if step < min(_SHORT, longest) else _GROWTH_AFTER_LONG)
+    # Length below which a step is short, in units in which one record has Fisher information 1.
+    short = 0.5
+    # After a short step the next round has this many times the share of the last one.
+    growth_after_short = 2.0
+    # After a longer step the next round has this many times the share of the last one.
+    growth_after_long = 1.15
+    return share * (growth_after_short if step < min(short, longest) else growth_after_long)
 
 
 def of_far_round(share: float, left: float, is_far: bool, group_is_far: bool) -> float:
@@ -114,8 +103,15 @@ def of_far_round(share: float, left: float, is_far: bool, group_is_far: bool) ->
     The limit makes sure that another round can follow; it holds while enough of the budget remains. The last
     round shows slopes best: single groups do not take it most of the budget.
     """
-    least = _LEAST_LAST if is_far else _LEAST_BESIDE_GROUPS if group_is_far else 1.0
-    return min(share, _MOST_WHILE_FAR * left) if left > least else share
+    # While all records are far away the limit holds only if more than this share of the budget remains.
+    least_last = 0.06
+    # The same while only a single group is far away.
+    least_beside_groups = 0.5
+    least = least_last if is_far else least_beside_groups if group_is_far else 1.0
+    # While the sum of scores is a large part of what bounds allow (`Round.is_far`), a round gets at most this
+    # fraction of the remaining budget, so that another one can follow.
+    most_while_far = 0.12
+    return min(share, most_while_far * left) if left > least else share
 
 
 def is_last(share: float, left: float) -> bool:
@@ -177,7 +173,11 @@ def portions(measurements: AllSums) -> list[Portion]:
     Those that have coordinates in common are one `Portion`.
     """
     apart, left = measurements.apart, measurements.left
-    weights = np.array([one.source.touched + _COORDINATES_TO_BEGIN for one in apart], dtype=float)
+    # Portions of the budget are in proportion to the number of coordinates that a unit touches in each, plus
+    # this number. In proportion to the coordinates alone, each coordinate would have the same noise; the
+    # addition is for the early rounds that a search of few coordinates needs as well.
+    coordinates_to_begin = 2
+    weights = np.array([one.source.touched + coordinates_to_begin for one in apart], dtype=float)
     shares = weights / weights.sum() if len(apart) > 1 else np.ones(1)
     later = left * (1 - np.cumsum(shares)).clip(0.0)
     return [Portion(*one) for one in zip(apart, map(float, shares), map(float, later), strict=True)]

@@ -15,30 +15,9 @@ from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.overall import Apart
 from pymc_dp.likelihood.rounds import AT_REST
 
-# Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show it, over
-# the number of records that touch the coordinate.
-_OF_COUNTS = 0.35
-# The same of an entry beside the diagonal, over the number of records that touch both coordinates.
+# Standard deviation of an entry beside a slope's diagonal before its release, over the number of records that
+# touch both coordinates.
 _CORRELATED = 0.25
-# The same of all entries, if an earlier round was at the same point.
-_ALIKE = 0.04
-# A row with at most this many entries is short. In a longer one, let r be the ratio of this to its entries.
-# The standard deviation beside the diagonal is multiplied by r, unless the first slope shows larger entries:
-# eigenvalues of a matrix vary with all its entries together. All variances are multiplied by 1 + r^2, with
-# r = 1 in a short row: entries are taken to be independent, but where signals are strong, slopes have errors
-# in one direction, that of the parameters.
-_ENTRIES_OF = 3.0
-# Part of the mean diagonal that is added to the diagonal of draws, which empty groups may leave singular.
-_RIDGE = 1e-7
-# Standard deviation of a correlation of scores about which nothing is known.
-_ANY = 0.5
-# The same of what all groups have in common beside the diagonal, before the first release.
-_IN_COMMON = 0.5
-# Least information of a group in a metric, over what counts show: more records than it has, as far as noise
-# hides them, would make the scores of those that it has larger and larger.
-_LEAST_OF_GROUPS = 0.25
-# Relative error of the slope of a coordinate that counts do not show: nothing is known.
-_UNKNOWN = 1e6
 
 
 class Drawn(NamedTuple):
@@ -108,11 +87,20 @@ class Slopes:
         # Relative errors of counts that are sums of about four octaves; 1 if some coordinate is not shown:
         # its scores may be so large that clipping leaves nothing of the others.
         off = np.minimum(2 * counted.noise / number, 1.0) if touched.all() else np.ones(len(number))
-        self._errors = np.hypot(_OF_COUNTS, off)
+        # Standard deviation of an entry on a slope's diagonal before its release, as counts of octaves show
+        # it, over the number of records that touch the coordinate.
+        of_counts = 0.35
+        self._errors = np.hypot(of_counts, off)
         self.counted = self.expected = places.information(counted.information, touched, n)
         self._slope: Slope | None = None
         self.released: list[Slope] = []
-        self._few = min(1.0, _ENTRIES_OF / places.entries(self.touched))
+        # A row with at most this many entries is short. In a longer one, let r be the ratio of this to its
+        # entries. The standard deviation beside the diagonal is multiplied by r, unless the first slope shows
+        # larger entries: eigenvalues of a matrix vary with all its entries together. All variances are
+        # multiplied by 1 + r^2, with r = 1 in a short row: entries are taken to be independent, but where
+        # signals are strong, slopes have errors in one direction, that of the parameters.
+        entries_of = 3.0
+        self._few = min(1.0, entries_of / places.entries(self.touched))
         self._beside, self._diagonal = 1.0, Diagonal(places.alike, places.overall, len(number))
         self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
 
@@ -135,7 +123,10 @@ class Slopes:
         the limit is what they can hide; in look-ups of which they show all groups together, a part of that.
         Else it is zero.
         """
-        part = np.where(self._alone, 1.0, np.where(self._by_counts, _LEAST_OF_GROUPS, 0.0))
+        # Least information of a group in a metric, over what counts show: more records than it has, as far as
+        # noise hides them, would make the scores of those that it has larger and larger.
+        least_of_groups = 0.25
+        part = np.where(self._alone, 1.0, np.where(self._by_counts, least_of_groups, 0.0))
         return part * np.diag(self.counted)
 
     def count_again(self, counted: Counted) -> None:
@@ -182,7 +173,9 @@ class Slopes:
         since : float
             Distance from the point where sizes were counted.
         """
-        first, drift = self._slope is None, _ALIKE + DRIFT * min(moved, 1.0)
+        # Standard deviation of entries, over the number of records, if the last round was at the same point.
+        alike = 0.04
+        first, drift = self._slope is None, alike + DRIFT * min(moved, 1.0)
         change = (drift * np.minimum.outer(self.touched, self.touched)) ** 2
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
         here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
@@ -200,7 +193,9 @@ class Slopes:
         before = self._diagonal.learn(
             before, here, expected, 1.0 if first else DRIFT + min(moved, 1.0), change
         )
-        before, in_common = self._alike.learn(before, here, self.touched, _IN_COMMON if first else drift)
+        # Standard deviation of what all groups have in common beside the diagonal, before the first release.
+        unreleased = 0.5
+        before, in_common = self._alike.learn(before, here, self.touched, unreleased if first else drift)
         now, together = before.and_also(here.mean, here.variance), self._places.together
         now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
         errors = expected * (self._own_error / self._own)[self._places.order]
@@ -213,7 +208,9 @@ class Slopes:
         largest += float(np.trace(known))
         drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
-        drawn += _RIDGE * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
+        # Part of the mean diagonal that is added to draws, which empty groups may leave singular.
+        ridge = 1e-7
+        drawn += ridge * np.trace(drawn, axis1=1, axis2=2).mean() / len(metric) * np.eye(len(metric))
         volumes = np.linalg.slogdet(drawn)[1]
         slopes = with_common_factors(drawn, self._diagonal.error_of_level)
         hidden = (self._alone | (self._own_error > 0))[self._places.order]
@@ -234,11 +231,15 @@ class Slopes:
         both = np.minimum.outer(number, number) / np.sqrt(np.outer(number, number))
         if not self._places.shown.any():  # no look-ups: each coordinate has many records
             return last
-        errors = both * np.where(self._places.shown, beside * _CORRELATED, _ANY)
+        # Standard deviation of a correlation of scores about which nothing is known.
+        anything = 0.5
+        errors = both * np.where(self._places.shown, beside * _CORRELATED, anything)
         errors[diagonal] = self._errors + DRIFT * min(since, 1.0)
         shown = np.outer(self._shown, self._shown)
         sizes = np.sqrt(np.where(self._shown, np.diag(self.counted), number))
-        errors = np.where(shown, errors, _UNKNOWN) * np.outer(sizes, sizes)
+        # Relative error of the slope of a coordinate that counts do not show: nothing is known.
+        unknown = 1e6
+        errors = np.where(shown, errors, unknown) * np.outer(sizes, sizes)
         return last.within(Slope(np.eye(len(metric)), self.counted, errors**2).seen_in(metric))
 
     def _correlated(self, here: Slope) -> float:

@@ -17,14 +17,6 @@ from pymc_dp.likelihood.groups import FEWEST
 from pymc_dp.likelihood.mixtures import RIDGE, Message, Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.rounds import MANY, OF_GROUPS, Round
 
-# Differences are taken from here if their squares are at most this many times those of their noise: beyond,
-# the uncertainty of slopes matters more.
-_MUCH = 5.0
-# A difference counts by one minus this power of the part of its prior variance that the likelihood leaves.
-_HIDDEN = 1.5
-# Part of the mean prior variance that is added to each: reference levels are constants, and have none.
-_CONSTANT = 1e-10
-
 
 def believed_of_groups(rounds: Sequence[Round], mean: np.ndarray, covariance: np.ndarray) -> Mixture:
     """Return the likelihood of all scores, a single normal one, with slopes at their means.
@@ -90,12 +82,16 @@ def without_hidden_differences(message: Message, prior: Normal, lookups: Sequenc
     """
     change = np.eye(len(message.vector))
     before, after = inverse(prior.precision), inverse(prior.precision + message.information)
+    # A difference counts by one minus this power of the part of its prior variance that is left.
+    hidden = 1.5
+    # Part of the mean prior variance that is added to each: reference levels are constants, and have none.
+    constant = 1e-10
     for column in (column for rows in lookups for column in rows.T if len(column) >= FEWEST):
         apart, at = helmert(len(column)), np.ix_(column, column)
         whole = apart @ before[at] @ apart.T
-        whole += _CONSTANT * np.trace(whole) / len(whole) * np.eye(len(whole))
+        whole += constant * np.trace(whole) / len(whole) * np.eye(len(whole))
         left, axes = eigh(apart @ after[at] @ apart.T, whole)
-        moved = apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** _HIDDEN)
+        moved = apart.T @ whole @ (axes * np.clip(left, 0.0, 1.0) ** hidden)
         weights = inverse(after[at]).sum(0)
         change[at] -= (moved - weights @ moved / weights.sum()) @ axes.T @ apart
     information = symmetric(change.T @ message.information @ change)
@@ -123,11 +119,14 @@ def with_differences(
     ``p(c) p(phi | c)``, with p(c) from `levels` and p(phi | c) from the message so far.
     """
     wide = prior.times(RIDGE)
+    # Differences are taken from here if their squares are at most this many times those of their noise:
+    # beyond, the uncertainty of slopes matters more.
+    much = 5.0
     for column in (column for rows in lookups for column in rows.T if len(column) >= MANY):
         apart = np.zeros((len(column) - 1, len(message.vector)))
         apart[:, column] = helmert(len(column))
         middle, own = levels.of_some(apart, wide)
-        if middle @ own @ middle > _MUCH * len(middle):
+        if middle @ own @ middle > much * len(middle):
             continue
         message = message.with_some_of(levels, apart, wide).matched(prior)
     return message

@@ -9,15 +9,6 @@ import math
 from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
 # Numba's cache sees no change of what is compiled in: 4d680aa3a4deb1fe (centre.py).
-# A record may use up to this many times the part of the unit's bound that it would have if all of the unit's
-# records had as much information as it does, and if their sums grew as those of independent records do.
-# Without a limit, the first records would leave little of the bound to the others.
-_STRIDE = 1.6
-# Largest part of its unit's information that a record is taken to have: it may then use nearly all of the
-# bound.
-_WHOLE = 0.999
-# Mean fourth power of a standard normal variable.
-_OF_NORMAL = 3.0
 
 
 @compiled
@@ -160,9 +151,19 @@ def find_stride(group, gram, given, clip, p, apart, squares, centre):
         fourth += given[j] * squares[j] * squares[j]
     if not second > 0:
         return clip
-    farther = max(1.0, math.sqrt(fourth / _OF_NORMAL) / second)
-    part = min(second / p, _WHOLE)
+    # Mean fourth power of a standard normal variable.
+    of_normal = 3.0
+    farther = max(1.0, math.sqrt(fourth / of_normal) / second)
+    # Largest part of its unit's information that a record is taken to have: it may then use nearly all of the
+    # bound.
+    whole = 0.999
+    part = min(second / p, whole)
     # The solution s of s**2 / (1 - s) = part / (1 - part). The rest of the information, if it is orthogonal
     # to this record's, then is left its own part of the bound.
     even = (math.sqrt(part * (4 - 3 * part)) - part) / (2 * (1 - part))
-    return clip * min(1.0, (1 + (_STRIDE - 1) * (1 - part) ** 2) * even * farther)
+    # A record may use up
+    # to this many times the part of the unit's bound that it would have if all of the unit's records had as
+    # much information as it does, and if their sums grew as those of independent records do. Without a limit,
+    # the first records would leave little of the bound to the others.
+    stride = 1.6
+    return clip * min(1.0, (1 + (stride - 1) * (1 - part) ** 2) * even * farther)

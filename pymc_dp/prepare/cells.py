@@ -22,8 +22,6 @@ _TRUE = {"true", "yes", "t", "y", "1"}
 _FALSE = {"false", "no", "f", "n", "0"}
 # Words that readers of tables turn into truth values.
 _BOOL_WORDS = {"true": True, "false": False}
-# Significant digits of a number's name as a level: those on which readers of numbers agree.
-_DIGITS = 15
 # Types of real numbers.
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 # A time zone, as ISO 8601 writes it.
@@ -116,7 +114,9 @@ def level_text(cell: object) -> str | None:
 
 def _name(value: float) -> str:
     """Return the name of a number. It is a float, since integers become floats if a cell is missing."""
-    return str(int(value)) if value == math.floor(value) else f"{value:.{_DIGITS}g}"
+    # Significant digits of a number's name as a level: those on which readers of numbers agree.
+    digits = 15
+    return str(int(value)) if value == math.floor(value) else f"{value:.{digits}g}"
 
 
 def _moment(text: str) -> str:

@@ -196,8 +196,6 @@ def _combined(estimates: list[tuple[float, float]]) -> tuple[float, float]:
 
 #: Name of the level 0: all values without a level of their own, and missing cells.
 OTHER = "(other)"
-# Quantile of the normal distribution for 95 per cent intervals.
-_Z95 = 1.959964
 
 
 def transformed(name: str, kind: Kind, constants: Constants, column: np.ndarray) -> dict[str, np.ndarray]:
@@ -238,11 +236,13 @@ def summarised(c: Constants, quantiles: Sequence[float]) -> Iterator[tuple[str, 
     else:
         rows = [(f"level {one}", count, noise) for one, count in zip(c.levels, c.counts, strict=True)]
         rows += [("other", c.other, noise), ("missing", c.missing, noise)]
+    # Quantile of the normal distribution for 95 per cent intervals.
+    z95 = 1.959964
     for name, value, std in rows:
-        yield name, value, std, value - _Z95 * std, value + _Z95 * std
+        yield name, value, std, value - z95 * std, value + z95 * std
     if isinstance(c, NumericConstants):
         yield "lower bound", c.lower, math.nan, math.nan, math.nan
         yield "upper bound", c.upper, math.nan, math.nan, math.nan
         for share in quantiles:
-            value, lower, upper = c.cells.quantile(share, _Z95)
+            value, lower, upper = c.cells.quantile(share, z95)
             yield f"quantile {share:g}", value, math.nan, lower, upper

@@ -23,13 +23,6 @@ from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.rounding import round_up
 
-# For each column whose levels are found, the share of delta exp(-epsilon) that it may use. Accountants count
-# it (1 + exp(epsilon)) times, and a ledger reserves a thousandth of delta for all such columns
-# (`privacy.budget.filters`): enough for 250.
-_LEVEL_SHARE = 2e-6
-# Least delta of such a column: OpenDP computes down to 2e-16.
-_LEAST_LEVEL_DELTA = 1e-15
-
 #: Number of grid steps in a clip bound: numbers are rounded to these, so that sums are exact.
 GRID = 2**20
 #: Sensitivity of `moments`, in grid steps, under both relations: section 2 of the proof.
@@ -143,7 +136,13 @@ class Target:
                 )
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
         warn_weak(epsilon, delta, None)
-        level_delta = max(_LEVEL_SHARE * worst_delta * math.exp(-worst_epsilon), _LEAST_LEVEL_DELTA)
+        # For each column whose levels are found, the share of delta exp(-epsilon) that it may use.
+        # Accountants count it (1 + exp(epsilon)) times, and a ledger reserves a thousandth of delta for all
+        # such columns (`privacy.budget.filters`): enough for 250.
+        level_share = 2e-6
+        # Least delta of such a column: OpenDP computes down to 2e-16.
+        least_level_delta = 1e-15
+        level_delta = max(level_share * worst_delta * math.exp(-worst_epsilon), least_level_delta)
         return cls(float(epsilon), float(delta), relation, level_delta)
 
     def __str__(self) -> str:

@@ -52,8 +52,6 @@ _ODD = scalar.Expm1 | scalar.Tanh | Erf
 # Priors of positive numbers of any order of magnitude. A search may begin far from the value, and gets there
 # fast only by the logarithm: these variables stay on the logarithmic scale.
 _HEAVY_TAILED = HalfCauchyRV | HalfStudentTRV | InvGammaRV | LogNormalRV | ParetoRV
-# Least distance of numbers to a bound, as a part of the distance at the initial point.
-_MARGIN = 1e-6
 # Returned by `_Read._sign` instead of a sign: nothing computed from the result puts a bound on the variable.
 _NO_BOUND_BEHIND = 2
 
@@ -94,12 +92,14 @@ def find_coefficients(
     **Privacy.** A function of the graph and of the public start.
     """
     read, found = _Read(terms, [*places.values(), *others]), {}
+    # Least distance of numbers to a bound, as a part of the distance at the initial point.
+    margin = 1e-6
     for rv, place in places.items():
         bounds, sums = bounds_of(rv, transforms.get(rv)), read.sums_with(place)
         if bounds is None or sums is None or not start[rv].size:
             continue
         lower, upper = (-math.inf, math.inf) if read.may_be_any(sums) else bounds
-        away = [_MARGIN * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
+        away = [margin * float(np.min(np.abs(start[rv] - bound))) for bound in bounds]
         found[rv] = lower + away[0], upper - away[1] if math.isfinite(upper) else upper
     return found
 

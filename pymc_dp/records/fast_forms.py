@@ -93,12 +93,6 @@ def _inline(fgraph, node):
     return inlined(*node.inputs, return_list=True)
 
 
-# Position of `_fast_form` among PyTensor's rewrites: before it fuses loops (49).
-_BEFORE = 48.9
-# Position of `_inline`: after the fusion, and before in-place memory is chosen (50.5).
-_AFTER = 49.5
-
-
 def vectorised(mode: Mode | str | None) -> Mode:
     """Return a compilation mode whose loops over many numbers the compiler can vectorise.
 
@@ -112,9 +106,13 @@ def vectorised(mode: Mode | str | None) -> Mode:
         return plain
     forms = in2out(_fast_form, ignore_newtrees=True, name="fast_forms")
     inline = in2out(_inline, ignore_newtrees=True, name="inline")
+    # Position of `_fast_form` among PyTensor's rewrites: before it fuses loops (49).
+    before = 48.9
+    # Position of `_inline`: after the fusion, and before in-place memory is chosen (50.5).
+    after = 49.5
     # Numbers that all records share stay vectors of length 1: as scalars they would be passed by a function
     # call.
-    rewrites = plain.excluding("scalarize").register((forms, _BEFORE), (inline, _AFTER)).provided_optimizer
+    rewrites = plain.excluding("scalarize").register((forms, before), (inline, after)).provided_optimizer
     return Mode(linker=NUMBA(), optimizer=rewrites)
 
 

@@ -20,18 +20,16 @@ type Scores = Callable[[Sequence[Sequence[np.ndarray]], int], list[np.ndarray]]
 _HAZARDS = 0.3, 0.65, 1.05, 1.6, 2.3, 3.3
 #: Number of intervals.
 INTERVALS = len(_HAZARDS)
-# Least difference of the cumulative hazards of two outcomes, by which an interpolation between them divides.
-_LEAST_HAZARD_DIFFERENCE = 1e-12
 #: Number of outcomes that are drawn for each record, besides its twins, to find its intervals.
 FOR_INTERVALS = 8
-# A bound of more than this many times the outcome counts as unknown.
-_STANDS_FOR_UNKNOWN = 1e3
 
 
 @np.errstate(all="ignore")
 def is_unknown(outcome: np.ndarray, bound: np.ndarray) -> np.ndarray:
     """Return whether bounds are unknown: infinite, missing, or very large compared with the outcome."""
-    return ~np.isfinite(bound) | (np.abs(bound) > _STANDS_FOR_UNKNOWN * np.abs(outcome))
+    # A bound of more than this many times the outcome counts as unknown.
+    stands_for_unknown = 1e3
+    return ~np.isfinite(bound) | (np.abs(bound) > stands_for_unknown * np.abs(outcome))
 
 
 @np.errstate(all="ignore")
@@ -97,11 +95,14 @@ def _intervals(times: Sequence[np.ndarray], hazards: np.ndarray) -> np.ndarray:
     sorted_times = np.take_along_axis(np.array(times), order, axis=0)
     hazards = np.take_along_axis(hazards, order, axis=0)
     ends = []
+    # Least difference of the cumulative hazards of two outcomes, by which an interpolation between them
+    # divides.
+    least_hazard_difference = 1e-12
     for hazard in _HAZARDS:
         k = np.clip(np.sum(hazards < hazard, axis=0) - 1, 0, len(hazards) - 2)[None]
         (t, after), (h, more) = (
             (np.take_along_axis(each, k, 0)[0], np.take_along_axis(each, k + 1, 0)[0])
             for each in (sorted_times, hazards)
         )
-        ends.append(t + (hazard - h) / np.maximum(more - h, _LEAST_HAZARD_DIFFERENCE) * (after - t))
+        ends.append(t + (hazard - h) / np.maximum(more - h, least_hazard_difference) * (after - t))
     return np.maximum.accumulate(np.array(ends), axis=0)

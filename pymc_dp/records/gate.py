@@ -43,8 +43,6 @@ _COMPILING = RLock()
 # Position of `Safe` among PyTensor's rewrites: after those that put a graph into its final form, and before
 # the fusion of Ops into one loop (49).
 _LAST = 48.95
-# Operands of a sum or a product, at most: the same for all compilers, so that they round alike.
-_MOST_OPERANDS = 16
 # Flags against fast mathematics. Compilers reorder sums and fuse products with sums differently at the end of
 # a loop than within it, so that a record's result would depend on its position.
 _AS_WRITTEN = {"numba__fastmath": False, "gcc__cxxflags": f"{config.gcc__cxxflags} -ffp-contract=off".strip()}
@@ -154,11 +152,13 @@ def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
 @node_rewriter([Elemwise])
 def _split(fgraph: FunctionGraph, node: Apply) -> list[Variable] | None:
     """Split sums and products of many operands: NumPy takes at most 32 arrays, and PyTensor merges them."""
-    if not isinstance(node.op.scalar_op, Add | Mul) or len(node.inputs) <= _MOST_OPERANDS:
+    # Operands of a sum or a product, at most: the same for all compilers, so that they round alike.
+    most_operands = 16
+    if not isinstance(node.op.scalar_op, Add | Mul) or len(node.inputs) <= most_operands:
         return None
     parts = node.inputs
-    while len(parts) > _MOST_OPERANDS:
-        some = (parts[k : k + _MOST_OPERANDS] for k in range(0, len(parts), _MOST_OPERANDS))
+    while len(parts) > most_operands:
+        some = (parts[k : k + most_operands] for k in range(0, len(parts), most_operands))
         parts = [node.op(*one) if len(one) > 1 else one[0] for one in some]
     return [node.op(*parts)]
 

@@ -28,11 +28,6 @@ from pymc_dp.records.meetings import Kind, Met, meet
 from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.units import chunks_of
 
-# Most rows of a chunk.
-_ROWS = 16384
-# Most numbers of a chunk, so that they fit into a core's cache.
-_NUMBERS = 2**17
-
 
 class SumOfGradients(NamedTuple):
     """Results of one pass over the data. Both are private.
@@ -124,7 +119,11 @@ class Gradients:
             raise ValueError(f"more than 2**29 privacy units ({units}): their sum would not be exact.")
         clip, total, clipped = Clip(clip_bound, self.d), np.zeros(self.d), 0
         jacobians = self._of_rows.jacobians(theta)
-        most = min(_ROWS, _NUMBERS // self._width)
+        # Most numbers of a chunk, so that they fit into a core's cache.
+        numbers = 2**17
+        # Most rows of a chunk.
+        most_rows = 16384
+        most = min(most_rows, numbers // self._width)
         for some, which, first in chunks_of(number, most, rows, starts):
             data = self._records.data_of(which)
             m = which.stop - which.start if isinstance(which, slice) else which.size

@@ -17,25 +17,10 @@ from pymc_dp.records.vector_math import add_in_order
 NODES = {1: 15, 2: 5, 3: 5}
 #: The same for a density with kinks, such as Laplace's, whose derivative jumps between two nodes.
 NODES_OF_KINKED = {1: 41, 2: 9, 3: 5}
-# Nodes of one effect are ``_NODE_SCALE sinh(t)``, evenly spaced in t, in units of the posterior's standard
-# deviation: near the mode they are as close together as a normal density needs.
-_NODE_SCALE = 2.0
-# Distance of the outermost nodes of one effect from the mode, in the same unit: the exponential tail of the
-# logarithm of a gamma variable needs as much. For several effects, nodes are those of Gauss-Hermite.
-_LAST_NODE = 10.0
 # Most steps of the search for a mode.
 _STEPS = 20
-# The search ends when a step is shorter than this, in units of the posterior's standard deviation.
-_ARRIVED = 0.02
-# Trust region of the first step, in units of the prior's standard deviation; doubled after each step uphill.
-_FIRST_STEP = 3.0
-# Factor by which the step length is reduced after a step that would lead downhill.
-_STEP_REDUCTION = 0.25
 # Most passes of the search for a prior's unit: each makes it at most sqrt(20) times as long.
 _PASSES = 60
-# Passes of the search for the posterior's unit of a density with kinks: each halves the error of its
-# logarithm.
-_PASSES_OF_KINKED = 6
 
 # Function of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and
 # its derivatives, shape (m, q).
@@ -73,9 +58,15 @@ class Nodes(NamedTuple):
 @lru_cache
 def standard_nodes(size: int, number: int) -> tuple[np.ndarray, np.ndarray]:
     """Return nodes in units of a posterior, shape (k, q), and logarithms of their weights."""
+    # Nodes of one effect are ``node_scale sinh(t)``, evenly spaced in t, in units of the posterior's
+    # standard deviation: near the mode they are as close together as a normal density needs.
+    node_scale = 2.0
+    # Distance of the outermost nodes of one effect from the mode, in the same unit: the exponential tail of
+    # the logarithm of a gamma variable needs as much. For several effects, nodes are those of Gauss-Hermite.
+    last_node = 10.0
     if size == 1:
-        t = np.linspace(-np.arcsinh(_LAST_NODE / _NODE_SCALE), np.arcsinh(_LAST_NODE / _NODE_SCALE), number)
-        return _NODE_SCALE * np.sinh(t)[:, None], np.log(np.cosh(t))
+        t = np.linspace(-np.arcsinh(last_node / node_scale), np.arcsinh(last_node / node_scale), number)
+        return node_scale * np.sinh(t)[:, None], np.log(np.cosh(t))
     places, weights = np.polynomial.hermite_e.hermegauss(number)
     points = np.array(list(product(places, repeat=size)))
     logs = np.array([sum(one) for one in product(np.log(weights), repeat=size)])
@@ -147,13 +138,19 @@ def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
     size, seen = len(scale.centre), _in_units(joint, scale)
     x, best_root = np.zeros((m, size)), np.broadcast_to(np.eye(size), (m, size, size)).copy()
     value, slope = seen(x)
-    part, reach, moving = np.ones(m), np.full(m, _FIRST_STEP), np.isfinite(value)
+    # Trust region of the first step, in prior standard deviations; doubled after each step uphill.
+    first_step = 3.0
+    part, reach, moving = np.ones(m), np.full(m, first_step), np.isfinite(value)
+    # The search ends when a step is shorter than this, in units of the posterior's standard deviation.
+    arrived = 0.02
+    # Factor by which the step length is reduced after a step that would lead downhill.
+    step_reduction = 0.25
     for _ in range(_STEPS):
         root = _root(_curvature(seen, x, slope))
         best_root[moving] = root[moving]
         inverse = _inverse(root)
         along = _times(inverse, slope)
-        moving = moving & (np.sqrt(np.sum(along**2, axis=1)) > _ARRIVED)
+        moving = moving & (np.sqrt(np.sum(along**2, axis=1)) > arrived)
         if not np.any(moving):
             break
         step = _times(np.swapaxes(inverse, 1, 2), along)
@@ -163,7 +160,7 @@ def _mode(joint: Joint, scale: Scale, m: int) -> tuple[np.ndarray, np.ndarray]:
         up = moving & (new_value >= value)
         x[up] += step[up]
         value, slope = np.where(up, new_value, value), np.where(up[:, None], new_slope, slope)
-        part = np.where(up, np.minimum(1.0, part / _STEP_REDUCTION), part * _STEP_REDUCTION)
+        part = np.where(up, np.minimum(1.0, part / step_reduction), part * step_reduction)
         reach = np.where(up, 2.0 * reach, reach)
     return scale.centre + _times(scale.spread, x), best_root
 
@@ -197,7 +194,10 @@ def _over_units(seen: Joint, x: np.ndarray, units: np.ndarray) -> np.ndarray:
 def _root_of_kinked(seen: Joint, x: np.ndarray) -> np.ndarray:
     """Compute roots of curvatures over one unit of the posterior, a unit that is iterated with them."""
     units = np.ones_like(x)
-    for _ in range(_PASSES_OF_KINKED):
+    # Passes of the search for the posterior's unit of a density with kinks: each halves the error of its
+    # logarithm.
+    passes_of_kinked = 6
+    for _ in range(passes_of_kinked):
         root = _root(_over_units(seen, x, units))
         units = 1.0 / np.diagonal(root, axis1=1, axis2=2)
     return root

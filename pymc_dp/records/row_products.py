@@ -14,11 +14,6 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.graph.op import Op, OutputStorageType
 from pytensor.scalar import upcast
 
-# Number of rows that are copied at once if the matrix is not contiguous.
-_ROWS = 256
-# Up to this number of columns of the result, each number is summed in a loop of its own.
-_FEW_COLUMNS = 3
-
 
 # Loops instead of NumPy's functions, for which Numba takes seconds to compile the errors about shapes.
 # `fastmath=False` keeps the order of sums, also where a function is inlined into a loop that reorders.
@@ -62,7 +57,9 @@ def _by_row(rows, matrix, out):
 
 @numba.njit(cache=True, nogil=True, fastmath=False)
 def _multiply_some(rows, matrix, columns, out):
-    if out.shape[1] <= _FEW_COLUMNS:
+    # Up to this number of columns of the result, each number is summed in a loop of its own.
+    few_columns = 3
+    if out.shape[1] <= few_columns:
         _by_number(rows, columns, out)
     else:
         _by_row(rows, matrix, out)
@@ -103,13 +100,15 @@ def multiply(left, right):
     if left.flags.c_contiguous:
         _multiply_some(left, matrix, columns, out)
         return out
-    rows = np.empty((min(_ROWS, m), width))
-    for first in range(0, m, _ROWS):
-        some = rows[: min(_ROWS, m - first)]
+    # Number of rows that are copied at once if the matrix is not contiguous.
+    rows_at_once = 256
+    rows = np.empty((min(rows_at_once, m), width))
+    for first in range(0, m, rows_at_once):
+        some = rows[: min(rows_at_once, m - first)]
         for i in range(len(some)):
             for k in range(width):
                 some[i, k] = left[first + i, k]
-        _multiply_some(some, matrix, columns, out[first : first + _ROWS])
+        _multiply_some(some, matrix, columns, out[first : first + rows_at_once])
     return out
 
 

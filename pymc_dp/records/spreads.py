@@ -25,8 +25,6 @@ from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-# Significant digits to which an offset is rounded, since it is written in the name of a coordinate.
-_OFFSET_DIGITS = 2
 # Distributions whose last parameter, and no other, is proportional to the standard deviation.
 _SCALE_LAWS = (
     distributions.NormalRV,
@@ -36,15 +34,6 @@ _SCALE_LAWS = (
     distributions.CauchyRV,
     distributions.StudentTRV,
 )
-# Least value of the offset. An offset that is too large costs nothing; one that is too small costs nearly
-# everything, since the coordinate is then a logarithm again.
-_LEAST_OFFSET = 1.0
-# The least offset is at most this many times ``x^k`` at the initial point, so that variances of variables in
-# small units are not lost beside it.
-_MOST_TIMES_START = 1e8
-# Least value of ``upper / x - 1``: a number at or above its upper bound is replaced by one that is below the
-# bound by this part of it.
-_LEAST_ODDS = 1e-6
 # Ops that change no number, only shapes.
 _COPIES = DimShuffle, Alloc, SpecifyShape, ViewOp
 # For functions of a positive number that are powers of it: the exponent.
@@ -93,7 +82,10 @@ class Spread(NamedTuple):
         """Return the variable on the sampler's scale, given x; x is first put below the upper bound."""
         if math.isinf(self.upper):
             return np.log(x)
-        return -np.log(np.maximum(self.upper / x - 1, _LEAST_ODDS))
+        # Least value of ``upper / x - 1``: a number at or above its upper bound is replaced by one that is
+        # below the bound by this part of it.
+        least_odds = 1e-6
+        return -np.log(np.maximum(self.upper / x - 1, least_odds))
 
     def holds(self, number: int) -> bool:
         """Return whether this entry of the variable is a spread."""
@@ -146,12 +138,20 @@ def find_spreads(
     packed = {free for free, transform in transforms.items() if isinstance(transform, CholeskyCovPacked)}
     for free in packed.intersection(ancestors([*effects, *others])):
         found[free] = Spread(2.0, places=_diagonal(start[free].size))
+    # Significant digits to which an offset is rounded, since it is written in the name of a coordinate.
+    offset_digits = 2
+    # Least value of the offset. An offset that is too large costs nothing; one that is too small costs nearly
+    # everything, since the coordinate is then a logarithm again.
+    least_offset = 1.0
+    # The least offset is at most this many times ``x^k`` at the initial point, so that variances of variables
+    # in small units are not lost beside it.
+    most_times_start = 1e8
     for free, one in found.items():
         some = start[free] if one.places is None else start[free][list(one.places)]
         with np.errstate(all="ignore"):
             at_start = float(np.mean(one.numbers(some)) ** one.power)
-        offset = max(at_start, min(_LEAST_OFFSET, _MOST_TIMES_START * at_start))
-        found[free] = one._replace(offset=float(f"{offset:.{_OFFSET_DIGITS}g}"))
+        offset = max(at_start, min(least_offset, most_times_start * at_start))
+        found[free] = one._replace(offset=float(f"{offset:.{offset_digits}g}"))
     return {free: one for free, one in found.items() if 0 < one.offset < math.inf}
 
 

@@ -14,9 +14,6 @@ from pymc_dp.records.verification import MADE_UP_NUMBERS, made_up
 
 # Number of made-up records for each set of numbers.
 _RECORDS = 64
-# Part of the outcomes drawn that must have scores. A record counts if its outcome and those of its twins all
-# have one: of records with three twins this is the fourth power, .3.
-_LEAST = 0.75
 
 
 def refuse_without_scores(
@@ -55,6 +52,9 @@ def refuse_without_scores(
 
 def _have_scores(records: Scored, scores: OutcomeScores, draws: Sequence[Draw], count: int | None) -> bool:
     phi, tried = records.coordinates(records._start), False
+    # Part of the outcomes drawn that must have scores. A record counts if its outcome and those of its twins
+    # all have one: of records with three twins this is the fourth power, .3.
+    least = 0.75
     for numbers in MADE_UP_NUMBERS:
         rng = np.random.default_rng(0)
         data = made_up(records._roots, records._roots, _RECORDS, numbers=numbers, rng=rng)
@@ -68,7 +68,7 @@ def _have_scores(records: Scored, scores: OutcomeScores, draws: Sequence[Draw], 
         except PrivacyError:
             continue  # the model cannot be evaluated with these numbers
         exist = np.isfinite(found).all(axis=(0, 2))
-        if fit.any() and exist[fit].mean() >= _LEAST:
+        if fit.any() and exist[fit].mean() >= least:
             return True
         tried |= bool(fit.any())
     return not tried

@@ -31,8 +31,6 @@ from pymc_dp.records.units import chunks_of
 
 # Most rows of a chunk, including copies for several outcomes.
 _ROWS = 4096
-# Most numbers in the scores of a chunk, so that they stay in the processor's cache.
-_NUMBERS = 2**17
 
 
 class TermScores(NamedTuple):
@@ -294,7 +292,9 @@ class Twins:
         found = self.outcomes(points, twins, random, each)
         records = self._records
         terms = len(self._scores) + (INTERVALS - 1) * len(self.bounds)
-        most = min(_ROWS, _NUMBERS // max(scores.size for scores in self._scores)) // terms
+        # Most numbers in the scores of a chunk, so that they stay in the processor's cache.
+        numbers = 2**17
+        most = min(_ROWS, numbers // max(scores.size for scores in self._scores)) // terms
         for units, rows, first in chunks_of(records.n_rows, most, *records._rows_of_unit):
             chunk = partial(self._chunk, points, twins, found, units, rows, first, most)
             if units.start == 0:  # computed here, so that all is compiled before there are threads

@@ -9,11 +9,6 @@ from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, refusals
 from pymc_dp.records.sums import Points, compiled_rows, guarded
 
-# Number of made-up records of which the first is removed, to see whether rows depend on their position: more
-# than in a block of records that a model may treat by position.
-_RECORDS_BY_PLACE = 1_000
-# Number of made-up records of which one is moved.
-_RECORDS_TO_MOVE = 64
 # Sets of numbers for made-up records: the least and the largest real number, and the value of integers. There
 # are several, since some distributions do not allow the first.
 MADE_UP_NUMBERS = ((0.2, 0.8, 0), (1.2, 5.0, 1), (-3.0, 3.0, 2))
@@ -36,9 +31,11 @@ def separable(records: Points) -> None:
     rng, start, roots = np.random.default_rng(), records._start, records._roots
     function = compiled_rows(records, mode=gate.PLAIN_MODE)
     _by_position(function, start, roots)
+    # Number of made-up records of which one is moved.
+    records_to_move = 64
     for numbers in MADE_UP_NUMBERS:
         point = start + rng.normal(scale=0.5, size=start.size)
-        few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (_RECORDS_TO_MOVE, 1))
+        few, other = (made_up(roots, roots, size, rng=rng, numbers=numbers) for size in (records_to_move, 1))
         moved = [_moved(few, other, roots.values(), sign) for sign in (0.0, 1.0, -1.0)]
         try:
             rows, *changed = (guarded(function, point, *values) for values in (few, *moved))
@@ -62,8 +59,11 @@ def _by_position(
     """
     # Entries of a variable must differ, or it would not show which of them a record reads.
     point = start + np.random.default_rng(0).uniform(0.05, 0.2, start.size)
+    # Number of made-up records of which the first is removed, to see whether rows depend on their position:
+    # more than in a block of records that a model may treat by position.
+    records_by_place = 1_000
     for numbers in MADE_UP_NUMBERS:
-        many = made_up(roots, roots, _RECORDS_BY_PLACE, numbers=numbers)
+        many = made_up(roots, roots, records_by_place, numbers=numbers)
         fewer = [np.delete(values, 0, axis) for values, axis in zip(many, roots.values(), strict=True)]
         try:
             rows, alone = (guarded(function, point, *values) for values in (many, fewer))

@@ -107,7 +107,7 @@ def test_faults_are_noticed(what, faults):
     """Controls: integers that are not checked, a trace that is not counted."""
     random = np.random.default_rng(2)
     bounds = BOUNDS if what == "slope" else Bounds(1.5, 1e9)
-    weights = ("min(weight, room) * _ROOM", "min(weight, room) * 1.05")
+    weights = ("min(weight, room) * below_one", "min(weight, room) * 1.05")
     scores, slopes = alone(*hostile(random, 300, 2, P, 3, False), bounds, planted(weights, *faults))
     if what == "score":
         assert np.linalg.norm(scores, axis=1).max() > 1.01 * SCORE_GRID

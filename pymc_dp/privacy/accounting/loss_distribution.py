@@ -17,18 +17,10 @@ import numpy as np
 from pymc_dp.privacy.accounting.composed_losses import LARGEST_GRID, TAIL, Composed, Mass, compose
 from pymc_dp.privacy.accounting.sampled_gaussian import Lossy, strongest
 
-# Settings for a price: the largest share of the loss's variance that discretization may add, and the largest
-# ratio of the losses of noise scales that are charged alike.
-_FINE = (2e-4, 1.002)
-# The same settings for a first estimate, which takes a tenth of the time.
-_COARSE = (5e-3, 1.1)
-
 # Largest loss of a grid, in nats.
 _LARGEST_LOSS = 600.0
 # Delta below which losses are composed again, with a numerical error that is small relative to the delta.
 _SMALL_DELTA = 1e-6
-# Smallest delta at which they are composed; smaller ones are replaced by it.
-_SMALLEST_DELTA = 1e-100
 
 
 class LossDistribution:
@@ -53,7 +45,12 @@ class LossDistribution:
     """
 
     def __init__(self, mechanisms: Mapping[Lossy, int], coarse: bool = False):
-        self._settings = mechanisms, *(_COARSE if coarse else _FINE)
+        # Settings for a price: the largest share of the loss's variance that discretization may add, and the
+        # largest ratio of the losses of noise scales that are charged alike.
+        fine_grid = (2e-4, 1.002)
+        # The same settings for a first estimate, which takes a tenth of the time.
+        coarse_grid = (5e-3, 1.1)
+        self._settings = mechanisms, *(coarse_grid if coarse else fine_grid)
         self._plain = _composed(*self._settings, None)  # its error is about 1e-12 at every epsilon
 
     def epsilon(self, delta: float) -> float:
@@ -66,11 +63,13 @@ class LossDistribution:
     def delta(self, epsilon: float) -> float:
         """Return an upper bound."""
         plain = self._delta(self._plain, epsilon)
-        near = max(plain, _SMALLEST_DELTA)
+        # Smallest delta at which they are composed; smaller ones are replaced by it.
+        smallest_delta = 1e-100
+        near = max(plain, smallest_delta)
         while plain < _SMALL_DELTA:  # such a value may be mostly numerical error
             value = self._delta(self._near(near), epsilon)
-            near, before = max(min(value, 1e-3 * near), _SMALLEST_DELTA), near
-            if value > 1e-3 * before or near == _SMALLEST_DELTA:
+            near, before = max(min(value, 1e-3 * near), smallest_delta), near
+            if value > 1e-3 * before or near == smallest_delta:
                 return min(plain, value)
         return plain
 

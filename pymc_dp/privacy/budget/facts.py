@@ -24,8 +24,6 @@ FORMAT = 6
 
 # Header of a draw's record, before stats and values: its call, the slot of its chain, and its iteration.
 _HEADER = np.dtype([("call", "S32"), ("slot", "<i8"), ("iteration", "<i8")])
-# Size in bytes up to which encoded facts are stored whole at each draw. Larger facts are split into parts.
-_SHORT = 2**14
 # Possible numbers of parts. The first one that is at most a third of a chain's draws is taken. They are
 # primes, so that parts can be permuted by multiplication, and small, since a run that is interrupted before
 # all parts were stored is lost.
@@ -57,7 +55,9 @@ def parts(facts: Facts, draws: int) -> list[np.ndarray]:
     """
     whole = encode(facts)
     number = next((k for k in _NUMBERS if 3 * k <= draws), 1)
-    if whole.size <= _SHORT or number == 1:
+    # Size in bytes up to which encoded facts are stored whole at each draw. Larger ones are split.
+    short = 2**14
+    if whole.size <= short or number == 1:
         return [whole]
     size, digest = -(-whole.size // number), hashlib.sha256(whole.tobytes()).digest()
     made = []
