@@ -7,8 +7,8 @@ import numpy as np
 
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
-from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Allowances
+from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 #: Columns of fewer groups than this have no spread that is learnt.
 FEWEST = 4
@@ -103,7 +103,7 @@ class Diagonal:
     ----------
     groups : sequence of ndarray of int
         Coordinates of the metric that belong to each look-up.
-    overall : Overall
+    overall : SumOfGroups
     size : int
         p.
 
@@ -113,7 +113,7 @@ class Diagonal:
         Standard deviation of the level's error, over the level.
     """
 
-    def __init__(self, groups: Sequence[np.ndarray], overall: Overall, size: int):
+    def __init__(self, groups: Sequence[np.ndarray], overall: SumOfGroups, size: int):
         self._groups, self._overall, self._size = groups, overall, size
         self._levels = [1.0] * len(groups)
         self._seen: Slope | None = None
@@ -228,7 +228,7 @@ class Alike:
         Coordinates between which the graph shows the entries: see `Places.alike`.
     size : int
         p.
-    overall : Overall
+    overall : SumOfGroups
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class Alike:
         lookups: Sequence[np.ndarray],
         sums: Sequence[np.ndarray],
         size: int,
-        overall: Overall,
+        overall: SumOfGroups,
     ):
         self.known = np.ones((size, size))
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []

@@ -14,7 +14,7 @@ from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.likelihood import file
-from pymc_dp.likelihood.centring import Estimates
+from pymc_dp.likelihood.parametrization import Estimates
 from pymc_dp.likelihood.public_model import Part, PublicModel, add_potential, name_numbers
 from pymc_dp.likelihood.report import read_guarantee, write_report
 from pymc_dp.privacy.accounting.composition import Guarantee

@@ -8,7 +8,7 @@ import numpy as np
 
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, trace_weight
 from pymc_dp.likelihood.fit import Spread
-from pymc_dp.likelihood.octaves import Scales
+from pymc_dp.likelihood.score_sizes import Scales
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 

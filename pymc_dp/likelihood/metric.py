@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import symmetric
-from pymc_dp.likelihood.overall import Overall
+from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 
 class Places:
@@ -27,7 +27,7 @@ class Places:
         are first, row by row.
     blocks : int
         Number of coordinates of the largest look-up.
-    overall : Overall
+    overall : SumOfGroups
         Measurement of the sum of its groups.
     lookups : list of ndarray of int, shape (G, q)
         Coordinates of the metric that belong to each look-up's groups.
@@ -50,7 +50,7 @@ class Places:
         self._lookups, self._size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks, self._columns = first.size, first.shape[1]
-        self.overall = Overall(first.shape[0], first.shape[1], size)
+        self.overall = SumOfGroups(first.shape[0], first.shape[1], size)
         self.order = np.append(first, np.setdiff1d(np.arange(size), first)).astype(int)
         places = np.argsort(self.order)
         self.lookups = [places[rows] for rows in lookups]

@@ -16,9 +16,9 @@ from pytensor.graph.traversal import ancestors
 from pytensor.graph.type import HasShape
 
 from pymc_dp.likelihood import left_out
-from pymc_dp.likelihood.centring import Estimates, centring_of
 from pymc_dp.likelihood.near_zero import NearZero
-from pymc_dp.likelihood.reach import longest_step
+from pymc_dp.likelihood.parametrization import Estimates, centring_of
+from pymc_dp.likelihood.step_length import longest_step
 from pymc_dp.likelihood.words import in_words, make_unique
 from pymc_dp.records.arrays import with_entries
 from pymc_dp.records.coefficients import bounds_of

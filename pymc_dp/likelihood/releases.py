@@ -8,15 +8,15 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
+from pymc_dp.likelihood.identified import IdentifiedCoordinates, SumsOfIdentified
 from pymc_dp.likelihood.measurements import AllSums, Count, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.points import UNBOUNDED
-from pymc_dp.likelihood.reach import LONGEST_STEP
 from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.search import Search
-from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen
 from pymc_dp.likelihood.shares import portions
+from pymc_dp.likelihood.step_length import LONGEST_STEP
 from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
 
@@ -128,10 +128,10 @@ def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> t
 def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Found:
     """Search for the coordinates that are in some of the observed variables."""
     start, spreads = public.start, public.near_zero.spreads
-    seen = SeenCoordinates(measurements.source, public.prior)
+    seen = IdentifiedCoordinates(measurements.source, public.prior)
     own = NearZero({i: spreads[k] for i, k in enumerate(seen.kept) if k in spreads})
     within = seen.within(np.broadcast_to(public.bounds, (2, len(start))))
-    sums, prior = SumsOfSeen(measurements, seen), seen.prior(public.prior)
+    sums, prior = SumsOfIdentified(measurements, seen), seen.prior(public.prior)
     search = Search(sums, n, mu, prior, own, public.longest, within, seen.pinned)
     with np.errstate(all="ignore"):
         try:

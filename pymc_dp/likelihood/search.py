@@ -6,7 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from pymc_dp.likelihood import shares
+from pymc_dp.likelihood.beliefs import Beliefs
 from pymc_dp.likelihood.comparisons import Bounds
+from pymc_dp.likelihood.concentration import Sizes, largest_sum
 from pymc_dp.likelihood.efficiency import (
     Efficiency,
     expected_distance,
@@ -14,19 +16,17 @@ from pymc_dp.likelihood.efficiency import (
     sharpest_bounds,
     wide_bounds,
 )
-from pymc_dp.likelihood.few import Sizes, largest_sum
-from pymc_dp.likelihood.learnt import Learnt
+from pymc_dp.likelihood.identified import Pinned
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
 from pymc_dp.likelihood.nested import without_nested
-from pymc_dp.likelihood.octaves import Counted
 from pymc_dp.likelihood.points import UNBOUNDED, number_of_twins, points_around
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, clear_score, shortened
 from pymc_dp.likelihood.rounds import Found, Round
-from pymc_dp.likelihood.seen import Pinned
+from pymc_dp.likelihood.score_sizes import Counted
 from pymc_dp.likelihood.slopes import Slopes
+from pymc_dp.likelihood.step_length import LONGEST_STEP, StepLength, clear_score, shortened
 
 # After a step longer than this, sizes of scores are counted anew, for a first metric at the new point.
 _RESTART_STEP = 1.2
@@ -77,9 +77,9 @@ class Search:
         self._pinned = (pinned or Pinned.none(len(self._unit))).in_units(self._unit)
         source = measurements.source
         self._rank, self._size = source.rank, source.size
-        self._places, self._reach = Places(source.lookups, self._size, source.sums), Reach()
+        self._places, self._step_length = Places(source.lookups, self._size, source.sums), StepLength()
         units = prior.in_units(self._unit)
-        self._learnt = Learnt(units, self._near_zero, source.lookups, self._places.lookups)
+        self._beliefs = Beliefs(units, self._near_zero, source.lookups, self._places.lookups)
         self.shares: list[float] = []
         self._moved, self._more, self._taken = 0.0, 1.0, 1.0
 
@@ -109,16 +109,16 @@ class Search:
             after = shares.of_next_round(share, self._step, self._longest)
             is_near = self._distance < near  # the next round is the last one then
             share = self._measure.left if is_near else after
-            share = shares.of_far_round(share, self._measure.left, *self._learnt.is_far)
-            self._learnt.exact |= math.isinf(self._mu) and self._distance < arriving
+            share = shares.of_far_round(share, self._measure.left, *self._beliefs.is_far)
+            self._beliefs.exact |= math.isinf(self._mu) and self._distance < arriving
             self._count_again(shares.at_most(share, self._measure.left))
-        self._learnt.exact = math.isinf(self._mu)
+        self._beliefs.exact = math.isinf(self._mu)
         # Part of the remaining budget that the last round spends: the rest covers rounding.
         spendable = 1 - 1e-9
         self._round(spendable * self._measure.left, last=True)
-        (message, direction), unit = self._learnt.result(self._share), self._unit
+        (message, direction), unit = self._beliefs.result(self._share), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
-        if not self._learnt.exact:
+        if not self._beliefs.exact:
             seen = [one.seen_in(np.diag(1 / unit)) for one in self._slopes.released]
             message = without_nested(message, seen, self._measure.source.sums)
         slopes, point = unit * self._near_zero.slopes(self._point), unit * self._near_zero.psi(self._point)
@@ -129,7 +129,7 @@ class Search:
     @property
     def rounds(self) -> list[Round]:
         """Rounds made so far."""
-        return self._learnt.rounds
+        return self._beliefs.rounds
 
     @property
     def _sizes_share(self) -> float:
@@ -198,7 +198,7 @@ class Search:
         # A metric allows for `more_than_usual` only after a step shorter than this.
         close = 0.3
         about = self._about * (self._more if self._step < close else 1.0)
-        return self._places.metric(about, self._learnt.prior.precision, self._touched)
+        return self._places.metric(about, self._beliefs.prior.precision, self._touched)
 
     def _shrunk(self, left: Efficiency) -> np.ndarray:
         """Return the information for a metric: the expected slope over the part that clipping leaves."""
@@ -221,22 +221,22 @@ class Search:
         says = self._pinned.score(self._slopes.counted, self._point)
         distance = expected_distance(self._n, self._mu, self._distance if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, distance)
-        best = wide_bounds(size) if self._learnt.exact else best
+        best = wide_bounds(size) if self._beliefs.exact else best
         self._taken = self._n * best.variance  # variance with noise and clipping, over that without
         left, parts = best.left, (share * (1 - best.part), share * best.part)
         bounds = Bounds(best.clip * math.sqrt(size), left.bound)
-        twins = number_of_twins(self._n, last, self._learnt.exact)
+        twins = number_of_twins(self._n, last, self._beliefs.exact)
         points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
         seen = self._measure.compare(points, weighted, bounds, twins, parts)
         apart = overall.apart(seen, self._longer)
         rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
-        rest = 1.0 if self._learnt.exact else rest
+        rest = 1.0 if self._beliefs.exact else rest
         left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
         kept = left.slope * rest**2
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
         drawn = self._slopes.draw(apart, metric, held, left, *largest, *moved)
-        self._learnt.learn(
+        self._beliefs.learn(
             Round(
                 point=self._point,
                 metric=metric,
@@ -247,20 +247,20 @@ class Search:
                 **drawn._asdict(),
                 touched=self._touched * kept,
                 effective=self._n * kept,
-                prior=self._learnt.prior.variances(metric),
+                prior=self._beliefs.prior.variances(metric),
                 weights=np.full(len(drawn.volumes), 1 / len(drawn.volumes)),
                 records=self._n,
                 hidden=self._slopes.hidden,
                 most=bounds.score * self._slopes.number,
                 groups=self._places.lookups,
-                reachable=math.inf if self._learnt.exact else largest_sum(seen, left, bounds, self._n, size),
+                reachable=math.inf if self._beliefs.exact else largest_sum(seen, left, bounds, self._n, size),
             ),
             last,
         )
         self.shares.append(share)
         self._seen = seen
         self._information = self.rounds[-1].mean / left.slope - held
-        if not self._learnt.exact:
+        if not self._beliefs.exact:
             self._more = more_than_usual(self._share, best.clip, size, self._rank)
         self._about = self._shrunk(left)
 
@@ -269,28 +269,28 @@ class Search:
         if not self.rounds:
             return self._point[None]
         most_scores = 4_000_000 if last else 1_000_000  # of a round, over records, twins and points
-        spread, number = self.rounds[-1].length(self._learnt.around), most_scores / (self._n * (twins + 1))
-        steps = points_around(self._learnt.around, spread, self._n, number, len(self.rounds))
+        spread, number = self.rounds[-1].length(self._beliefs.around), most_scores / (self._n * (twins + 1))
+        steps = points_around(self._beliefs.around, spread, self._n, number, len(self.rounds))
         return np.clip(self._point + steps, *self._bounds)
 
     def _move(self) -> float:
         """Move towards the posterior mean; return the length of the step before `longest` limits it."""
-        one, to_mean = self.rounds[-1], self._learnt.mean - self._point
-        step = self._near_zero.step(shortened(to_mean, self._learnt.covariance, one.mean / one.effective))
+        one, to_mean = self.rounds[-1], self._beliefs.mean - self._point
+        step = self._near_zero.step(shortened(to_mean, self._beliefs.covariance, one.mean / one.effective))
         length = one.length(np.outer(step, step))
         self._moved, step = min(length, self._longest), min(1.0, self._longest / max(length, 1e-300)) * step
-        direction = inverse(one.mean + self._learnt.prior.precision) @ one.back @ clear_score(one)
-        longer = self._reach.step(one.pulling, step, direction, one.mean)
-        if self._reach.is_running:  # sizes of scores may be quite different at the new point
+        direction = inverse(one.mean + self._beliefs.prior.precision) @ one.back @ clear_score(one)
+        longer = self._step_length.step(one.pulling, step, direction, one.mean)
+        if self._step_length.is_running:  # sizes of scores may be quite different at the new point
             self._moved = length = max(one.length(np.outer(longer, longer)), 2 * _RESTART_STEP)
-        self._point = np.clip(self._point + self._learnt.brackets.step(longer), *self._bounds)
+        self._point = np.clip(self._point + self._beliefs.brackets.step(longer), *self._bounds)
         self._sizes.since += self._moved
         return length
 
     @property
     def _distance(self) -> float:
         """Expected distance to the parameters: by the posterior, but at least half of the last step."""
-        return max(self._step / 2, self.rounds[-1].length(self._learnt.covariance))
+        return max(self._step / 2, self.rounds[-1].length(self._beliefs.covariance))
 
     @property
     def _share(self) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums
-from pymc_dp.likelihood.octaves import Scales
+from pymc_dp.likelihood.score_sizes import Scales
 
 # Least share of the budget for a count of score sizes.
 _LEAST_SIZES = 0.002

@@ -11,9 +11,9 @@ from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.groups import Alike, Diagonal, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
-from pymc_dp.likelihood.octaves import Counted
-from pymc_dp.likelihood.overall import Apart
 from pymc_dp.likelihood.rounds import AT_REST
+from pymc_dp.likelihood.score_sizes import Counted
+from pymc_dp.likelihood.sum_of_groups import Apart
 
 # Standard deviation of an entry beside a slope's diagonal before its release, over the number of records that
 # touch both coordinates.
@@ -161,7 +161,7 @@ class Slopes:
         seen : Apart
         metric : ndarray, shape (p, p)
         held : ndarray, shape (p, p)
-            Information that is added in directions that no record sees (`seen.py`).
+            Information that is added in directions that no record sees (`identified.py`).
         left : Efficiency
             Part of the slope that clipping leaves.
         bound : float

@@ -8,7 +8,7 @@ import numpy as np
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.fit import CELLS, FIT_TWINS, count_places
 from pymc_dp.likelihood.measurements import Shapes
-from pymc_dp.likelihood.octaves import OCTAVES, count_octaves
+from pymc_dp.likelihood.score_sizes import OCTAVES, count_octaves
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.threads import Each, InThreads
 from pymc_dp.records.twins import Chunk

@@ -10,7 +10,7 @@ import numpy as np
 from pymc_dp.bounds import check_count, check_positive
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, Count, Measurements, Shapes
-from pymc_dp.likelihood.octaves import OCTAVES, Scales
+from pymc_dp.likelihood.score_sizes import OCTAVES, Scales
 from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.remote.answers import read_answers

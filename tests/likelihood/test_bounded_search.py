@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.likelihood.identified import IdentifiedCoordinates
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.likelihood.releases import Public, search_from
-from pymc_dp.likelihood.seen import SeenCoordinates
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
@@ -72,7 +72,7 @@ def test_a_sum_with_what_is_left_out_has_no_bound():
         def __init__(self):
             pass
 
-    seen = SeenCoordinates(Levels(), Normal(np.eye(4), np.zeros(4)))
+    seen = IdentifiedCoordinates(Levels(), Normal(np.eye(4), np.zeros(4)))
     within = seen.within(np.array([[0.0] * 4, [1.0] * 4]))
     assert seen.left == [0]
     np.testing.assert_array_equal(within, [[-np.inf, -np.inf, 0.0], [np.inf, np.inf, 1.0]])

@@ -7,19 +7,19 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import groups, information, learnt, rounds, straight
+from pymc_dp.likelihood import beliefs, group_differences, groups, information, rounds
 from pymc_dp.likelihood.groups import Alike, Diagonal, Spreads, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
-from pymc_dp.likelihood.octaves import Counted
-from pymc_dp.likelihood.overall import Overall
 from pymc_dp.likelihood.points import number_of_twins, points_around
+from pymc_dp.likelihood.score_sizes import Counted
 from pymc_dp.likelihood.slopes import Slopes
+from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 GROUPS = 20
 # Groups whose sum has no weight.
-NO_WEIGHT = Overall(1, 100, 101)
+NO_WEIGHT = SumOfGroups(1, 100, 101)
 
 
 def prior_of(scales, seed=0):
@@ -272,8 +272,8 @@ def test_crossed_groups_are_not_said_to_be_alike(monkeypatch):
     assert sum(told(seed) for seed in seeds) > 0
     control = rounds.OF_GROUPS._replace(misfit=4.0)
     monkeypatch.setattr(groups, "OF_GROUPS", control)
-    monkeypatch.setattr(learnt, "OF_GROUPS", control)
-    monkeypatch.setattr(straight, "MANY", 1_000)
+    monkeypatch.setattr(beliefs, "OF_GROUPS", control)
+    monkeypatch.setattr(group_differences, "MANY", 1_000)
     assert sum(told(seed) for seed in seeds) < 0
 
 

@@ -5,7 +5,7 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
-from pymc_dp.likelihood import learnt
+from pymc_dp.likelihood import beliefs
 from pymc_dp.likelihood.hidden_sizes import noise_of_sizes
 
 BEFORE = 4.0
@@ -62,5 +62,5 @@ def test_a_group_without_records_is_openly_unknown(monkeypatch):
             yield sizes[one.labels.index("level[5]")]
 
     assert min(deviations()) > 0.85
-    monkeypatch.setattr(learnt, "untold", lambda one, *_: np.zeros((len(one.point), 1)))  # the control
+    monkeypatch.setattr(beliefs, "untold", lambda one, *_: np.zeros((len(one.point), 1)))  # the control
     assert max(deviations()) < 0.75

@@ -14,7 +14,7 @@ from scipy import stats
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, trace_weight
 from pymc_dp.likelihood.measurements import Measurements
-from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, count_octaves
+from pymc_dp.likelihood.score_sizes import LOWEST, OCTAVES, count_octaves
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending

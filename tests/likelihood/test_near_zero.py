@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from pymc_dp.errors import NotPrivateWarning
+from pymc_dp.likelihood.beliefs import Beliefs
 from pymc_dp.likelihood.fit import CELLS
 from pymc_dp.likelihood.fit import Spread as Spread_
-from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS, NearZero
@@ -85,7 +85,7 @@ def test_the_fit_is_looked_at_in_the_metric_of_what_is_released():
 def test_a_round_says_the_same_of_the_released_coordinates():
     """Its information is that of phi over the slopes; too little of it would only be too wide."""
     near_zero = NearZero({1: DEVIATION})
-    learnt = Learnt(Normal(np.eye(2), np.zeros(2)), near_zero, [], [])
+    learnt = Beliefs(Normal(np.eye(2), np.zeros(2)), near_zero, [], [])
     one = taken_at(np.array([[[4.0, 1.0], [1.0, 2.0]]]), np.full(2, 4.0), metric=np.diag([0.5, 3.0]))
     learnt.learn(one, True)
     learnt.result(1.0)

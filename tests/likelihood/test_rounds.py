@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from pymc_dp.likelihood import learnt
+from pymc_dp.likelihood import beliefs
+from pymc_dp.likelihood.beliefs import Beliefs
 from pymc_dp.likelihood.brackets import pulls_of_all
-from pymc_dp.likelihood.learnt import Learnt
 from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.near_zero import NO_SPREADS
 from pymc_dp.likelihood.rounds import RESULT, WALK, Round
@@ -153,7 +153,7 @@ def test_a_result_says_nothing_of_a_group_that_is_far_and_of_nothing_if_all_are(
     some = slice(12, 13) if far == "scale" else slice(far)
     one.score[some] = 0.6 * one.most[some]
     groups = [np.arange(12)[:, None]]
-    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    beliefs = Beliefs(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
     beliefs.learn(one, last=True)
     known = np.diag(beliefs.result(1.0).message.information) > 0.1
     nothing = far in (12, "scale")
@@ -164,7 +164,7 @@ def test_a_group_that_is_believed_to_be_far_is_alone_in_that():
     """Its distance is that of all records together, on average: nothing was said of anything."""
     touched = np.append(np.full(12, 100.0), 1200.0)
     groups = [np.arange(12)[:, None]]
-    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    beliefs = Beliefs(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
     beliefs.learn(taken_at(np.diag(touched)[None], touched), last=True)
     assert not beliefs._find_far().any()
     beliefs.mean[3] = 20.0
@@ -178,7 +178,7 @@ def test_a_group_that_pulled_and_may_still_pull_is_unknown(last, far):
     """A last score of .28, with noise of .1, is no clear pull; but it may be one of records far away."""
     touched = np.append(np.full(12, 100.0), 1200.0)
     groups = [np.arange(12)[:, None]]
-    beliefs = Learnt(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
+    beliefs = Beliefs(Normal(np.eye(13), np.zeros(13)), NO_SPREADS, groups, groups)
     for part, noise in ((0.6, 0.05), (last, 0.1)):
         one = taken_at(np.diag(touched)[None], touched)
         one.bound, one.most, one.noise = 2.0, 2.0 * touched, noise * 200.0
@@ -213,23 +213,23 @@ def two_rounds(second):
 def test_what_is_doubted_stays_doubted_while_beliefs_settle(monkeypatch):
     """It is not found anew in each pass, and a new look begins without any doubt."""
     tried, prior = [], Normal(1e-4 * np.eye(3), np.zeros(3))
-    own = learnt._learnt
-    monkeypatch.setattr(learnt, "_learnt", lambda *given: tried.append(given[2]) or own(*given))
+    own = beliefs._combined
+    monkeypatch.setattr(beliefs, "_combined", lambda *given: tried.append(given[2]) or own(*given))
     rounds = two_rounds(5.0)
 
     def believed():
         tried.clear()
-        learnt.believed(rounds, np.full(3, 0.5), 1e-4 * np.eye(3), prior, WALK)
+        beliefs.believed(rounds, np.full(3, 0.5), 1e-4 * np.eye(3), prior, WALK)
         return len(tried), rounds[1].doubt
 
     (first, doubt), (second, same) = believed(), believed()
     assert doubt == same > 1
     assert (first, second) == (3, 2)  # one for each round, and one more
-    beliefs = Learnt(prior, NO_SPREADS, [], [])
+    held = Beliefs(prior, NO_SPREADS, [], [])
     for one in two_rounds(1.0):
         one.doubt = 100.0
-        beliefs.learn(one, last=False)
-    assert [one.doubt for one in beliefs.rounds] == [1.0, 1.0]
+        held.learn(one, last=False)
+    assert [one.doubt for one in held.rounds] == [1.0, 1.0]
 
 
 def test_an_earlier_round_that_was_far_from_one_group_counts_for_others():

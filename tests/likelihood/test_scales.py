@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 
 from pymc_dp.likelihood.mixtures import Message, Normal
-from pymc_dp.likelihood.octaves import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
 from pymc_dp.likelihood.one_sided import OneSided
+from pymc_dp.likelihood.score_sizes import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.slopes import Slopes
 
@@ -145,7 +145,7 @@ def test_sizes_are_counted_where_the_last_round_is():
     search.done = []
     said = Message(np.eye(SIZE), np.zeros(SIZE))
     rounds = [SimpleNamespace()]
-    search._learnt = SimpleNamespace(
+    search._beliefs = SimpleNamespace(
         result=lambda *given: OneSided.nowhere(said), exact=False, is_far=(False, False), rounds=rounds
     )
     search(np.zeros(SIZE))
@@ -167,7 +167,7 @@ def test_a_recount_that_noise_hides_does_not_replace_what_is_believed():
     search._point = np.zeros(SIZE)
     search._scale()
     before, moved = search._information, 4 * shown
-    search._learnt = SimpleNamespace(rounds=[SimpleNamespace()])
+    search._beliefs = SimpleNamespace(rounds=[SimpleNamespace()])
     counts.append(hidden)
     search._scale()
     assert search._information is before and before.any()

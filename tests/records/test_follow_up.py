@@ -13,8 +13,8 @@ from scipy import stats
 from pymc_dp.errors import ModelRefusedError, NotPrivateWarning
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.measurements import Measurements
-from pymc_dp.likelihood.octaves import count_octaves
 from pymc_dp.likelihood.releases import _settle_bounds
+from pymc_dp.likelihood.score_sizes import count_octaves
 from pymc_dp.likelihood.sources import RecordsHere, one_after_the_other
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending

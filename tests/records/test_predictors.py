@@ -11,7 +11,7 @@ from pytensor.tensor.blockwise import Blockwise
 
 import pymc_dp as dp
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.likelihood.seen import unseen
+from pymc_dp.likelihood.identified import unseen
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.derivatives import by_record, read_in_steps
 from pymc_dp.records.model import RecordModel

@@ -11,9 +11,9 @@ from scipy import stats
 import pymc_dp as dp
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import Bounds, Totals
-from pymc_dp.likelihood.octaves import OCTAVES
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.score_sizes import OCTAVES
 from pymc_dp.likelihood.search import Search
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.budget.spending import Spending

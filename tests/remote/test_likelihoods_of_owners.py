@@ -15,7 +15,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.errors import NotPrivateWarning
 from pymc_dp.likelihood.comparisons import trace_weight
-from pymc_dp.likelihood.octaves import OCTAVES
+from pymc_dp.likelihood.score_sizes import OCTAVES
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom

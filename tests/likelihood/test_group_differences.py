@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pymc_dp.likelihood import straight
-from pymc_dp.likelihood.learnt import _weights, believed
+from pymc_dp.likelihood import group_differences
+from pymc_dp.likelihood.beliefs import _weights, believed
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal
 from pymc_dp.likelihood.rounds import OF_GROUPS
 from tests.likelihood.test_rounds import taken_at
@@ -60,7 +60,7 @@ def test_the_spread_of_many_groups_is_found():
     found, control, squares = [], [], []
     for seed in range(60):
         rounds, truth = rounds_of(seed)
-        message = looked_at(lambda *now: straight.believed_of_groups(rounds, *now))  # noqa: B023
+        message = looked_at(lambda *now: group_differences.believed_of_groups(rounds, *now))  # noqa: B023
         found.append(favoured(message))
         apart = np.linalg.solve(message.information, message.vector) - truth
         squares.append(apart @ message.information @ apart / SIZE)
@@ -75,15 +75,18 @@ def test_a_far_round_counts_little_and_noise_is_as_it_is():
     """With a first round far away the estimate is that of the others, with their covariance."""
     rounds, truth = rounds_of(0)
     mean, covariance = truth, np.diag(np.append(np.full(GROUPS, 0.05), 1e-4))
-    without = straight.believed_of_groups(rounds[1:], mean, covariance)
+    without = group_differences.believed_of_groups(rounds[1:], mean, covariance)
     far = replace(rounds[0], point=truth + 1.5)
-    found = straight.believed_of_groups([far, *rounds[1:]], mean, covariance)
+    found = group_differences.believed_of_groups([far, *rounds[1:]], mean, covariance)
     np.testing.assert_allclose(np.diag(found.informations[0]), np.diag(without.informations[0]), rtol=0.02)
     (one,) = rounds[1:2]  # alone: as information at its own mean slope, without a misfit
-    slope, alone = straight.at_mean_slope(one).slopes[0], straight.believed_of_groups([one], mean, covariance)
+    slope, alone = (
+        group_differences.at_mean_slope(one).slopes[0],
+        group_differences.believed_of_groups([one], mean, covariance),
+    )
     np.testing.assert_allclose(alone.informations[0], slope.T @ slope / one.noise**2, rtol=1e-6, atol=1e-9)
     rounds[0] = replace(rounds[0], point=truth)  # near: it counts
-    found = straight.believed_of_groups(rounds, mean, covariance)
+    found = group_differences.believed_of_groups(rounds, mean, covariance)
     assert np.median(np.diag(found.informations[0]) / np.diag(without.informations[0])) > 1.2
 
 
@@ -102,7 +105,7 @@ def test_what_groups_differ_by_is_that_of_one_and_the_rest_given_it_of_the_other
     rng = np.random.default_rng(0)
     message, levels = messages(rng, groups)
     prior = Normal(1e-6 * np.eye(groups + 2), np.zeros(groups + 2))
-    found = straight.with_differences(message, levels, prior, [np.arange(groups)[:, None]])
+    found = group_differences.with_differences(message, levels, prior, [np.arange(groups)[:, None]])
     if groups < 10:  # few
         assert found is message
         return
@@ -126,7 +129,7 @@ def test_levels_that_are_far_from_each_other_stay_as_they_are():
     message, levels = messages(np.random.default_rng(0), 12)
     far = levels._replace(vector=levels.information @ np.append(20.0 * np.arange(12), [0, 0]))
     prior = Normal(1e-6 * np.eye(14), np.zeros(14))
-    assert straight.with_differences(message, far, prior, [np.arange(12)[:, None]]) is message
+    assert group_differences.with_differences(message, far, prior, [np.arange(12)[:, None]]) is message
 
 
 def test_what_is_hardly_told_does_not_say_that_groups_are_alike():
@@ -142,7 +145,7 @@ def test_what_is_hardly_told_does_not_say_that_groups_are_alike():
         levels = rng.normal(size=GROUPS)
         score = told * answer * levels + np.sqrt(0.6 * told) * rng.normal(size=GROUPS)
         before = Message(told * np.eye(GROUPS), score)
-        after = straight.without_hidden_differences(before, prior, lookups)
+        after = group_differences.without_hidden_differences(before, prior, lookups)
         evidence = [
             [Mixture(m.information[None], m.vector[None], np.ones(1)).evidence(law) for law in laws]
             for m in (before, after)
@@ -159,7 +162,7 @@ def test_groups_that_are_known_and_all_else_stay_as_they_are():
     known = np.append(np.full(3, 400.0), np.full(3, 0.5))
     information = np.diag(np.append(known, 90.0))
     message = Message(information, information @ np.arange(7.0))
-    found = straight.without_hidden_differences(message, prior, [np.arange(6)[:, None]])
+    found = group_differences.without_hidden_differences(message, prior, [np.arange(6)[:, None]])
     apart = np.array([[1, -1, 0, 0, 0, 0, 0], [1, 1, -2, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1.0]])
     for part in (information, found.information):
         np.testing.assert_allclose(np.diag(apart @ part @ apart.T), [800, 2400, 90], rtol=1e-3)
@@ -167,7 +170,7 @@ def test_groups_that_are_known_and_all_else_stay_as_they_are():
     assert np.trace(change) < 0.7 * 1.0  # two differences of three groups of which .5 is told each
     whole = np.append(np.ones(6), 0.0)
     assert whole @ found.information @ whole == pytest.approx(whole @ information @ whole)
-    few = straight.without_hidden_differences(message, prior, [np.arange(3)[:, None]])
+    few = group_differences.without_hidden_differences(message, prior, [np.arange(3)[:, None]])
     np.testing.assert_array_equal(few.information, information)
 
 
@@ -177,9 +180,9 @@ def test_levels_whose_priors_have_means_of_their_own_are_hidden_around_these():
     mean, root = rng.normal(0, 5, size=7), rng.normal(size=(7, 7))
     information, lookups = 0.2 * root @ root.T, [np.arange(6)[:, None]]
     message = Message(information, information @ rng.normal(size=7))
-    found = straight.without_hidden_differences(message, Normal(np.eye(7), np.zeros(7)), lookups)
+    found = group_differences.without_hidden_differences(message, Normal(np.eye(7), np.zeros(7)), lookups)
     moved = message._replace(vector=message.vector + information @ mean)
-    other = straight.without_hidden_differences(moved, Normal(np.eye(7), mean), lookups)
+    other = group_differences.without_hidden_differences(moved, Normal(np.eye(7), mean), lookups)
     np.testing.assert_allclose(other.information, found.information)
     np.testing.assert_allclose(other.vector, found.vector + found.information @ mean)
 
@@ -188,7 +191,7 @@ def test_reference_levels_are_no_trouble():
     """Levels that are constants, whose prior variance is 1e-14."""
     prior = Normal(np.diag([1e14, 1e14, 1.0, 1.0, 1.0]), np.zeros(5))
     message = Message(np.eye(5), np.ones(5))
-    found = straight.without_hidden_differences(message, prior, [np.arange(5)[:, None]])
+    found = group_differences.without_hidden_differences(message, prior, [np.arange(5)[:, None]])
     assert np.isfinite(found.information).all()
     assert np.linalg.eigvalsh(found.information).min() > -1e-9
 
@@ -225,7 +228,7 @@ def test_what_is_hidden_of_one_group_moves_no_other():
     prior = Normal(np.eye(20), np.zeros(20))
     information = np.diag(np.append(1e-3, np.full(19, 1e4)))
     before = Message(information, np.zeros(20))
-    after = straight.without_hidden_differences(before, prior, [np.arange(20)[:, None]])
+    after = group_differences.without_hidden_differences(before, prior, [np.arange(20)[:, None]])
     spread = np.sqrt(np.diag(np.linalg.inv(prior.precision + after.information)))
     np.testing.assert_allclose(spread[1:], 0.01, rtol=0.01)  # .05 if the mean of all groups is what stays
     assert spread[0] > 0.99

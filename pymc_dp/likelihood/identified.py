@@ -18,8 +18,8 @@ from scipy.linalg import null_space
 from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
-from pymc_dp.likelihood.octaves import Scales
 from pymc_dp.likelihood.points import UNBOUNDED
+from pymc_dp.likelihood.score_sizes import Scales
 
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
@@ -99,7 +99,7 @@ class Pinned(NamedTuple):
         return np.maximum((self.rows != 0) @ np.diag(records), 0.0)
 
 
-class SeenCoordinates:
+class IdentifiedCoordinates:
     """Coordinates psi, functions of phi that determine all that records see of it.
 
     ``psi = T (phi[kept] + others phi[left]) + V g``. No record sees changes along columns of V. T subtracts
@@ -233,21 +233,21 @@ def _of_differences(covariance: np.ndarray, places: np.ndarray) -> float:
     return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)
 
 
-class SumsOfSeen:
+class SumsOfIdentified:
     """Noisy sums in the coordinates that records see: `NoisySums`.
 
     Parameters
     ----------
     measurements : NoisySums
         Noisy sums in all coordinates.
-    source : SeenCoordinates
+    source : IdentifiedCoordinates
 
     Notes
     -----
     **Privacy.** Asks for sums in a metric that is zero for the coordinates that are left out.
     """
 
-    def __init__(self, measurements: NoisySums, source: SeenCoordinates):
+    def __init__(self, measurements: NoisySums, source: IdentifiedCoordinates):
         self._measure, self._seen = measurements, source
         self.source: Shapes = source
 

@@ -21,9 +21,9 @@ from pymc_dp.likelihood.rounds import CLEARLY, Round
 
 #: Longest step, in standard errors of one record.
 LONGEST_STEP = 2.5
-# Records are taken to be on one side as well if the sum has been above `until` (see `Reach.step`), and in one
-# direction, for this number of rounds after the first: where scores differ tenfold, as with exposures that
-# do, the sum is far below the bound.
+# Records are taken to be on one side as well if the sum has been above `until` (see `StepLength.step`), and
+# in one direction, for this number of rounds after the first: where scores differ tenfold, as with exposures
+# that do, the sum is far below the bound.
 _STEADY = 2
 
 
@@ -87,7 +87,7 @@ def clear_score(one: Round) -> np.ndarray:
     return np.where(clear, one.most * parts, 0.0) if clear.any() else one.score
 
 
-class Reach:
+class StepLength:
     """Step length while all records are on one side: doubled up to a turn, halved after it.
 
     Counts in the hundreds, with a model that starts at one, are six prior standard deviations of their

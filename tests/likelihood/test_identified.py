@@ -9,10 +9,10 @@ from pytensor import tensor as pt
 from scipy.linalg import subspace_angles
 
 import pymc_dp as dp
+from pymc_dp.likelihood.identified import IdentifiedCoordinates, SumsOfIdentified, unseen
 from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.mixtures import Message, Normal
-from pymc_dp.likelihood.octaves import OCTAVES, Scales
-from pymc_dp.likelihood.seen import SeenCoordinates, SumsOfSeen, unseen
+from pymc_dp.likelihood.score_sizes import OCTAVES, Scales
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import TablesTwins, read_records
 from pymc_dp.records.twins import Twins
@@ -69,7 +69,7 @@ def crossed():
     sums, lookups = places([[0, 1, 2], [3, 4], [6]], [[5]]), [np.arange(3)[:, None], np.array([[3], [4]])]
     root = rng.normal(size=(7, 7))
     prior = Normal(root @ root.T + np.eye(7), rng.normal(size=7), rng.normal(size=(8, 7)))
-    return SeenCoordinates(shapes_of(sums, 7, lookups), prior), prior
+    return IdentifiedCoordinates(shapes_of(sums, 7, lookups), prior), prior
 
 
 def test_records_see_all_of_the_coordinates():
@@ -123,10 +123,10 @@ def test_what_is_held_is_no_information():
 
 def test_one_coordinate_stays_where_records_see_none():
     sums = places([[0], ["-", 0]], [[1, 2], ["-", 1, 2]])
-    seen = SeenCoordinates(shapes_of(sums, 3, []), Normal(np.eye(3), np.zeros(3)))
+    seen = IdentifiedCoordinates(shapes_of(sums, 3, []), Normal(np.eye(3), np.zeros(3)))
     assert unseen(sums, 3).shape == (3, 2) and seen.size == 2 and len(seen.pinned.values) == 1
     sums = places([[0], ["-", 0]])
-    seen = SeenCoordinates(shapes_of(sums, 1, []), Normal(np.eye(1), np.zeros(1)))
+    seen = IdentifiedCoordinates(shapes_of(sums, 1, []), Normal(np.eye(1), np.zeros(1)))
     assert seen.size == 1 and not len(seen.left) and seen.others.shape == (1, 0)
 
 
@@ -134,7 +134,7 @@ def test_constants_are_left_first():
     """Or a reference level of zero would be one that is to be found."""
     sums, lookups = places([[0, 1, 2], [3, 4]]), [np.arange(3)[:, None], np.array([[3], [4]])]
     precision = np.diag([1.0, 1.0, 1.0, 1.0, 1e18])
-    seen = SeenCoordinates(shapes_of(sums, 5, lookups), Normal(precision, np.zeros(5)))
+    seen = IdentifiedCoordinates(shapes_of(sums, 5, lookups), Normal(precision, np.zeros(5)))
     assert seen.left.tolist() == [4]
 
 
@@ -152,7 +152,7 @@ def test_what_is_left_is_asked_of_nobody():
         compare=compare,
         scales=lambda phi, twins, share: Scales(np.arange(7.0)[:, None] + np.zeros(OCTAVES), 1.0),
     )
-    sums = SumsOfSeen(measured, seen)
+    sums = SumsOfIdentified(measured, seen)
     found = sums.compare(np.ones(6), 2 * np.eye(6), None, 4, (0.1, 0.1))
     phi, metric = asked[0]
     assert phi[seen.left[0]] == 0 and not metric[seen.left].any() and not metric[:, seen.left].any()

@@ -12,7 +12,7 @@ from pymc_dp.likelihood.comparisons import Bounds
 from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.information import DRIFT
 from pymc_dp.likelihood.measurements import Comparison
-from pymc_dp.likelihood.octaves import Counted
+from pymc_dp.likelihood.score_sizes import Counted
 
 
 class Sizes:

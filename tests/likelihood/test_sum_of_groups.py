@@ -6,10 +6,10 @@ from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.groups import Alike
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.measurements import Comparison
-from pymc_dp.likelihood.overall import Overall
+from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 GROUPS, COLUMNS, SIZE = 6, 2, 15
-OVERALL = Overall(GROUPS, COLUMNS, SIZE)
+OVERALL = SumOfGroups(GROUPS, COLUMNS, SIZE)
 FIRST = np.arange(0, GROUPS * COLUMNS, COLUMNS)
 
 
@@ -62,7 +62,7 @@ def test_noise_that_comes_back_is_as_said():
 
 
 def test_few_groups_have_no_weight():
-    for one in (Overall(2, 1, 5), Overall(0, 1, 5)):
+    for one in (SumOfGroups(2, 1, 5), SumOfGroups(0, 1, 5)):
         np.testing.assert_array_equal(one.root, np.eye(5))
         assert one.size == 0.0 and one.shared(np.arange(1)) == 0.0
 
@@ -84,11 +84,11 @@ def test_a_record_is_longer_by_the_weight_and_stays_within_its_bounds():
 def test_what_groups_share_is_known_better_by_their_sum():
     """One number beside a covariate, with noise as it comes back; the control takes noise as independent."""
     groups, size = 30, 31
-    overall, touched = Overall(groups, 1, size), np.r_[np.full(30, 60.0), 1_800.0]
+    overall, touched = SumOfGroups(groups, 1, size), np.r_[np.full(30, 60.0), 1_800.0]
     mean = np.diag(touched)
     before = Slope(np.eye(size), mean, np.full((size, size), 10.0))
     places, errors, said = np.arange(groups)[:, None], {}, {}
-    for name, one in {"with": overall, "control": Overall(1, groups, size)}.items():
+    for name, one in {"with": overall, "control": SumOfGroups(1, groups, size)}.items():
         found = []
         for seed in range(200):
             rng = np.random.default_rng(seed)
@@ -117,7 +117,7 @@ def test_groups_that_are_alike_are_found_to_be():
         noise = 20 * rng.normal(size=(size, size))
         here = Slope(np.eye(size), right + (noise + noise.T) / 2, np.full((size, size), 200.0))
         before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 30.0**2))
-        learnt, _ = Alike([np.arange(groups)[:, None]], [], size, Overall(1, groups, size)).learn(
+        learnt, _ = Alike([np.arange(groups)[:, None]], [], size, SumOfGroups(1, groups, size)).learn(
             before, here, touched, 0.5
         )
         found[apart] = learnt

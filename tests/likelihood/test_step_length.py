@@ -6,14 +6,14 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.likelihood.brackets import Brackets
-from pymc_dp.likelihood.reach import LONGEST_STEP, Reach, clear_score, longest_step
+from pymc_dp.likelihood.step_length import LONGEST_STEP, StepLength, clear_score, longest_step
 from tests.likelihood.test_rounds import taken_at
 
 GROUPS = np.arange(8)[:, None]
 
 
 def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
-    reach, far, one, short, same = Reach(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0]), np.eye(2)
+    reach, far, one, short, same = StepLength(), 0.9, np.array([3.0, 0.0]), np.array([0.1, 0.0]), np.eye(2)
     assert reach.step(far, short, one, same) is short
     found = [reach.step(far, short, sign * one, same)[0] for sign in (1, 1, -1, -1, 1)]
     assert found == [0.5, 1.0, -0.5, -0.25, 0.125]
@@ -23,7 +23,7 @@ def test_a_reach_doubles_until_the_direction_turns_and_then_halves():
 
 
 def test_nearby_steps_go_by_what_is_believed():
-    reach, one, same = Reach(), np.full(1, 0.2), np.eye(1)
+    reach, one, same = StepLength(), np.full(1, 0.2), np.eye(1)
     assert all(reach.step(0.45, one, sign * one, same) is one for sign in (1, 1, -1, 1, -1, -1))
     assert reach.step(0.6, one, one, same) is one
     assert reach.step(0.3, one, one, same) is one, "one round alone says little: a ridge may start like this"
@@ -35,23 +35,23 @@ def test_nearby_steps_go_by_what_is_believed():
 
 def test_records_that_pull_one_way_for_long_are_far_away():
     """Where exposures differ tenfold, the sum of all scores is never near the bound."""
-    reach, one, same = Reach(), np.full(1, 0.2), np.eye(1)
+    reach, one, same = StepLength(), np.full(1, 0.2), np.eye(1)
     found = [reach.step(0.4, one, one, same)[0] for _ in range(6)]
     assert found == pytest.approx([0.2, 0.2, 0.2, 0.5, 1.0, 2.0])
-    reach = Reach()
+    reach = StepLength()
     assert all(reach.step(0.4, part * one, one, same)[0] == part * 0.2 for part in 0.7 ** np.arange(6))
 
 
 def test_a_first_reach_is_not_far_beyond_the_usual_step():
     """A fourth of a vague prior's standard deviation may be where no record has any information."""
-    reach, usual, one, same = Reach(), np.full(1, 1e-3), np.full(1, 1.0), np.eye(1)
+    reach, usual, one, same = StepLength(), np.full(1, 1e-3), np.full(1, 1.0), np.eye(1)
     found = [reach.step(0.9, usual, one, same)[0] for _ in range(3)]
     assert found == pytest.approx([0.001, 0.02, 0.04])
 
 
 def test_a_turn_is_one_as_records_see_it():
     usual, ways = np.array([1e-4, 1e-3]), [np.array([0.1, sign]) for sign in (1, -1, 1, -1)]
-    reach, other = Reach(), Reach()
+    reach, other = StepLength(), StepLength()
     information = np.diag([1e6, 1.0])
     steps = [reach.step(0.9, usual, way, information)[0] for way in ways]
     assert steps[1:] == pytest.approx([0.002, 0.004, 0.008], rel=0.01)
@@ -185,7 +185,7 @@ def test_counts_in_the_hundreds_are_found(mean, monkeypatch):
     sd = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(found - [np.log(mean), 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.01)
-    monkeypatch.setattr(Reach, "step", lambda _, pulling, usual, *others: usual)  # control
+    monkeypatch.setattr(StepLength, "step", lambda _, pulling, usual, *others: usual)  # control
     assert not release().information.any()
 
 
@@ -206,7 +206,7 @@ def test_rates_of_populations_are_found(monkeypatch):
     found = likelihood.point + np.linalg.solve(likelihood.information, likelihood.gradient)
     assert np.all(np.abs(found - [-9, 0.3, 0.3, 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.05)
-    monkeypatch.setattr("pymc_dp.likelihood.reach._STEADY", 100)  # control
+    monkeypatch.setattr("pymc_dp.likelihood.step_length._STEADY", 100)  # control
     assert not release().information.any()
 
 

@@ -21,7 +21,7 @@ class Apart(NamedTuple):
     variance: np.ndarray
 
 
-class Overall:
+class SumOfGroups:
     """Scores of G groups that are measured with an additional weight of their sum.
 
     A record in one of G groups is informative about that group and about all of them. If only groups' scores

@@ -7,7 +7,7 @@ import pytensor
 import pytensor.tensor as pt
 import pytest
 
-from pymc_dp.likelihood.centring import Estimates, NotCentred, PartlyCentred, centring_of
+from pymc_dp.likelihood.parametrization import Estimates, NotCentred, PartlyCentred, centring_of
 from tests.conftest import NUMBA
 
 PARTS = np.array([0.0, 0.3, 1.0])

@@ -10,18 +10,18 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pymc_dp.likelihood.brackets import Brackets, pulls_of_all
+from pymc_dp.likelihood.group_differences import (
+    at_mean_slope,
+    believed_of_groups,
+    with_differences,
+    without_hidden_differences,
+)
 from pymc_dp.likelihood.groups import FEWEST, Spreads
 from pymc_dp.likelihood.hidden_sizes import untold
 from pymc_dp.likelihood.mixtures import Message, Mixture, Normal, Relaxed, inverse, inverse_and_volume, roots
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.one_sided import OneSided, widen_one_sided
 from pymc_dp.likelihood.rounds import AT_REST, OF_GROUPS, WALK, Allowances, Round
-from pymc_dp.likelihood.straight import (
-    at_mean_slope,
-    believed_of_groups,
-    with_differences,
-    without_hidden_differences,
-)
 
 # After the last round the likelihood and the misfits, which depend on each other, are computed at most this
 # often.
@@ -31,7 +31,7 @@ _LAST_PASSES = 10
 _LAST_SETTLED = 0.01
 
 
-class Learnt:
+class Beliefs:
     """Posterior of the parameters during a search, and the rounds that it is made of.
 
     Parameters
@@ -233,10 +233,10 @@ def believed(
             more = 1 / np.sqrt(one.counting(allowances.half))
             noise = noise * np.outer(more, more)
         says = _Score.of(one, one.slopes_up_to(last), noise)
-        mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
+        mixture, covariances, surprise = _combined(one, says, message.over(one.doubt), prior, allowances)
         while surprise > 1 and one.doubt < most_doubt and message.information.any():
             one.doubt *= 2 * surprise
-            mixture, covariances, surprise = _learnt(one, says, message.over(one.doubt), prior, allowances)
+            mixture, covariances, surprise = _combined(one, says, message.over(one.doubt), prior, allowances)
         one.weights = mixture.weights
         if one is not last:
             message = mixture.matched(prior, covariances)
@@ -291,7 +291,7 @@ class _Score(NamedTuple):
         return cls(score, slopes, found, score @ slopes + found @ one.point)
 
 
-def _learnt(
+def _combined(
     one: Round, says: _Score, earlier: Message, prior: Normal, allowances: Allowances
 ) -> tuple[Mixture, np.ndarray, float]:
     """Return the likelihood of an earlier message and of a score, and how surprising the score is.
