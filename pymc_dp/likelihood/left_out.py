@@ -40,9 +40,6 @@ def stand_ins(records: Records) -> dict[Variable, Variable]:
         # If the number of records is private, the axis of records may have any length: nothing public
         # depends on it.
         shape = [2 if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))]
-        if isinstance(original.type, SparseTensorType) and not isinstance(leaf.type, SparseTensorType):
-            # An array of the entries of each row of a sparse matrix, as wide as the fullest row.
-            shape = [shape[0], 1]
         found[leaf] = _zeros(leaf, shape)
     return found
 

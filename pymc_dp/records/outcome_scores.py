@@ -163,9 +163,8 @@ class OutcomeScores:
         self.dtype = places[0].type.dtype
         flat, n_rows = list(terms.values()), records.n_rows
         self.moves = bounds_outcomes(flat, places, set(seen.columns))
-        sparse = any(hasattr(records.reading.opaque.original.get(r, r).type, "format") for r in roots)
         start = seen(records._start)
-        found = find(flat, seen, roots, n_rows, start, places) if not sparse else None
+        found = find(flat, seen, roots, n_rows, start, places)
         self.predictors: Predictors | None = found
         self.pieces = [] if found is None else found.pieces
         self._given: list[Variable] = []

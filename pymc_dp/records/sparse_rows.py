@@ -1,4 +1,4 @@
-"""Sparse matrices of records: products are rewritten as sums over the non-zero entries of each record."""
+"""Sparse matrices of records: products are rewritten with dense matrices, whose width is public."""
 
 from collections.abc import Collection, Sequence
 
@@ -16,15 +16,21 @@ from pymc_dp.records.graph import leaf_value, rewritten
 def without_sparse_products(
     graphs: Sequence[Variable], private: Collection[Variable]
 ) -> tuple[list[Variable], dict[Variable, Variable]]:
-    """Rewrite products of sparse matrices of records with dense ones as sums over each row's entries.
+    """Rewrite products of sparse matrices of records with dense ones as products of dense matrices.
 
     Returns
     -------
     graphs : list of Variable
     original : dict of Variable to Variable
-        From the arrays that replace a matrix to that matrix.
+        From the array that replaces a matrix to that matrix.
+
+    Notes
+    -----
+    **Privacy.** How many entries of a row are not zero is a private number. An array that held these alone
+    would be as wide as the fullest row: its shape, which is taken to be public, would be a function of that
+    record, and so would be how sums over the other rows are rounded.
     """
-    entries: dict[Variable, tuple[TensorVariable, TensorVariable]] = {}
+    dense: dict[Variable, TensorVariable] = {}
 
     def change(node: Apply, inputs: list[Variable]) -> list[Variable] | None:
         if not isinstance(node.op, Dot | StructuredDot) or node.inputs[0] not in private:
@@ -32,25 +38,9 @@ def without_sparse_products(
         matrix, factor = inputs
         if matrix.type.format != "csr" or isinstance(factor.type, SparseTensorType):
             return None
-        if matrix not in entries:
-            entries[matrix] = _nonzero_entries(matrix)
-        columns, values = entries[matrix]
-        rows = values if factor.type.ndim == 1 else values[:, :, None]
-        # Padding, whose length depends on all rows, must not be multiplied: 0 times infinity is NaN.
-        entry = pt.switch(pt.eq(rows, 0), 0.0, rows * pt.as_tensor(factor)[columns])
-        return [entry.sum(axis=1)]
+        if matrix not in dense:
+            dense[matrix] = pytensor.shared(leaf_value(matrix).toarray().astype(np.float64, copy=False))
+        return [pt.dot(dense[matrix], factor)]
 
     found = rewritten(graphs, change)
-    return found, {array: matrix for matrix, arrays in entries.items() for array in arrays}
-
-
-def _nonzero_entries(matrix: Variable) -> tuple[TensorVariable, TensorVariable]:
-    """Return columns and values of each row's non-zero entries, padded to (n, most entries of a row)."""
-    value = leaf_value(matrix)
-    counts = np.diff(value.indptr)
-    within = np.arange(value.nnz) - np.repeat(value.indptr[:-1], counts)
-    shape = (value.shape[0], int(counts.max(initial=1)))
-    columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
-    row = np.repeat(np.arange(shape[0]), counts)
-    columns[row, within], values[row, within] = value.indices, value.data
-    return pytensor.shared(columns, borrow=True), pytensor.shared(values, borrow=True)
+    return found, {array: matrix for matrix, array in dense.items()}

@@ -1,5 +1,7 @@
 """What somebody found who tried to break the record layer; each was accepted once."""
 
+from operator import call
+
 import numpy as np
 import pymc as pm
 import pytensor.sparse
@@ -10,6 +12,7 @@ from pytensor.tensor.extra_ops import Repeat
 
 import pymc_dp as dp
 from pymc_dp.errors import ModelRefusedError, PrivacyError
+from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records.model import RecordModel
 
 N = 40
@@ -17,22 +20,44 @@ RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(N, 3)), RNG.normal(size=N)
 
 
-def test_how_full_one_row_of_a_sparse_design_is_moves_no_other():
-    """Padding is no product: where a factor is not finite, 0 times it is not a number."""
-    rows = []
-    for entries in (1, 4):
-        S = scipy.sparse.lil_matrix((N, 6))
-        for i in range(N):
-            S[i, i % 5 + 1] = 1.0
-        for j in range(entries):
-            S[0, j + 1] = 1.0
+@pytest.mark.parametrize("outcome", [False, True])
+def test_how_full_one_row_of_a_sparse_design_is_moves_no_other(outcome):
+    """NumPy adds up to seven numbers in their order, and more in groups: of these only rounding is left.
+
+    Arrays as wide as the fullest row made one record decide how all others were rounded, and, since made-up
+    rows have the same shapes, whether a model was refused.
+    """
+    scores, shapes = [], []
+    for entries in (7, 8):
+        S = np.tile([1e17, 7, 7, 7, 7, 7, -1e17, 0.0], (N, 1))
+        S[0] = np.arange(8) < entries
+        design = pytensor.sparse.as_sparse_variable(scipy.sparse.csr_matrix(S))
         with pm.Model() as model:
-            b = pm.Normal("b", shape=6)
-            design = pytensor.sparse.as_sparse_variable(scipy.sparse.csr_matrix(S))
-            pm.Normal("y", pytensor.sparse.structured_dot(design, pt.log(b)[:, None])[:, 0], 1, observed=Y)
-        rows.append(RecordModel(model).full_batch.rows(np.array([-1.0, 1, 2, 3, 4, 5])))
-    assert np.all(np.isfinite(rows[0]))
-    np.testing.assert_array_equal(rows[0][1:], rows[1][1:])
+            b = pm.Normal("b")
+            total = pytensor.sparse.dot(design, (pt.ones((8, 1)) if outcome else pt.ones((8, 1)) * b))[:, 0]
+            if outcome:
+                pm.Normal("y", b * X[:, 0], 10, observed=total)
+            else:
+                pm.Normal("y", total, 1, observed=Y)
+        records = RecordModel(model)
+        (chunk,) = map(call, records.twins(np.zeros(1), 2, PrivacyRandom(debug_seed=1)))
+        scores.append(chunk.terms[0].own)
+        shapes.append([root.get_value(borrow=True).shape for root in records._roots])
+    np.testing.assert_array_equal(scores[0][1:], scores[1][1:])
+    assert shapes[0] == shapes[1]
+
+
+def test_how_full_one_row_of_a_sparse_design_is_decides_nothing():
+    said = []
+    for words in (5, 60):
+        S = np.tile(np.arange(60) < 5, (N, 1)).astype(float)
+        S[0, :words] = 1.0
+        with pm.Model() as model:
+            b = pm.HalfNormal("b", shape=(60, 1))
+            p = pm.math.invprobit(pytensor.sparse.dot(scipy.sparse.csr_matrix(S), b)[:, 0])
+            pm.Bernoulli("y", p, observed=Y > 0)
+        said.append(str(dp.inspect(model)))
+    assert said[0] == said[1] and said[0].startswith("accepted") and "Refused" not in said[0]
 
 
 def test_memory_that_was_not_written_is_not_public():

@@ -370,6 +370,20 @@ def test_plain_modes_are_taken(linker):
     assert RecordModel(model_of("look-up"), compile_kwargs={"mode": Mode(linker)}).n == N
 
 
+def test_python_computes_no_fused_ops():
+    """These computed a length as a number of Python's, and stopped from 128 on, beside an int8."""
+    x, nodes, mode = pt.vector("x"), {}, Mode("py", "fast_run")
+    for name, compiled in (("plain", pytensor.function), ("gate", gate.compile_graph)):
+        given = {"private": [x]} if name == "gate" else {}
+        function = compiled([x], pt.exp(x * (2 * x.shape[0] - 1)), mode=mode, **given)
+        nodes[name] = sum(isinstance(node.op.scalar_op, ps.Composite) for node in elementwise(function))
+    assert nodes["gate"] == 0 < nodes["plain"]
+
+
+def elementwise(function):
+    return [node for node in function.maker.fgraph.toposort() if isinstance(node.op, Elemwise)]
+
+
 @pytest.mark.parametrize("name", ["profile", "updates", "givens", "no_default_updates", "trusted"])
 def test_nothing_else_is_said_to_the_compiler(name, monkeypatch):
     monkeypatch.setattr(model_module, "read", None)
