@@ -146,7 +146,7 @@ def _safe(mode: Mode | str | None, raising: bool = False) -> Mode:
             "a record by its place. Take a plain pytensor.compile.mode.Mode with the linker 'numba', 'cvm', "
             "'vm' or 'py'."
         )
-    if isinstance(linker, PerformLinker):
+    if type(linker) is PerformLinker:
         # Fused Ops would compute with Python's numbers: an int8 beside a length of 128 raises.
         plain = plain.excluding("fusion")
     return plain.excluding("BlasOpt").register((Safe(raising), _LAST), (_SPLIT, _LAST + 0.01))
