@@ -9,6 +9,7 @@ from pytensor.graph.basic import Apply, Variable
 from pytensor.sparse.math import Dot, StructuredDot
 from pytensor.sparse.type import SparseTensorType
 from pytensor.tensor.variable import TensorVariable
+from scipy.sparse import csr_matrix
 
 from pymc_dp.records.graph import leaf_value, rewritten
 
@@ -39,8 +40,26 @@ def without_sparse_products(
         if matrix.type.format != "csr" or isinstance(factor.type, SparseTensorType):
             return None
         if matrix not in dense:
-            dense[matrix] = pytensor.shared(leaf_value(matrix).toarray().astype(np.float64, copy=False))
+            dense[matrix] = pytensor.shared(_dense(leaf_value(matrix)), borrow=True)
         return [pt.dot(dense[matrix], factor)]
 
     found = rewritten(graphs, change)
     return found, {array: matrix for matrix, array in dense.items()}
+
+
+def _dense(matrix: csr_matrix) -> np.ndarray:
+    """Return a matrix as an array, in which a row with a column number out of range is NaN.
+
+    SciPy's `toarray` trusts column numbers: one that is out of range is in another row, or other memory.
+    """
+    (n, width), stored = matrix.shape, min(len(matrix.data), len(matrix.indices))
+    starts = np.clip(matrix.indptr[:-1].astype(np.int64), 0, stored)
+    counts = np.clip(matrix.indptr[1:].astype(np.int64), starts, stored) - starts
+    row = np.repeat(np.arange(n), counts)
+    entry = np.arange(len(row)) + np.repeat(starts - np.cumsum(counts) + counts, counts)
+    column, found = matrix.indices[entry].astype(np.int64), np.zeros((n, width))
+    fits = (column >= 0) & (column < width)
+    with np.errstate(all="ignore"):
+        np.add.at(found, (row[fits], column[fits]), matrix.data[entry][fits])
+    found[row[~fits]] = np.nan
+    return found

@@ -47,6 +47,31 @@ def test_how_full_one_row_of_a_sparse_design_is_moves_no_other(outcome):
     assert shapes[0] == shapes[1]
 
 
+@pytest.mark.parametrize("codes", [[5], [-1], [12], [5, 10, 15, 20], [10**6], [2**31 - 1], [-(2**31)]])
+def test_a_column_of_a_sparse_design_that_is_out_of_range_is_of_no_other_row(codes):
+    """One-hot rows of codes with -1 for a missing one: SciPy writes such an entry into another row."""
+    classes, seven = 5, 7
+
+    def design(columns):
+        indices = [[i % classes] if i != seven else columns for i in range(N)]
+        ends = np.cumsum([0, *map(len, indices)])
+        flat = np.concatenate(indices)
+        return scipy.sparse.csr_matrix((np.ones(len(flat)), flat, ends), shape=(N, classes))
+
+    def rows(columns):
+        with pm.Model() as model:
+            b = pm.Normal("b", shape=(classes, 1))
+            pm.Normal("y", pytensor.sparse.dot(design(columns), b)[:, 0], 1, observed=Y)
+        return RecordModel(model).full_batch.rows(np.arange(1.0, classes + 1))
+
+    right, found = rows([seven % classes]), rows(codes)
+    np.testing.assert_array_equal(np.delete(found, seven), np.delete(right, seven))
+    assert np.all(np.isfinite(right)) and not np.isfinite(found[seven])
+    if max(map(abs, codes)) < N:  # control, where it does not end the process
+        moved = np.any(design(codes).toarray() != design([seven % classes]).toarray(), axis=1)
+        assert np.delete(moved, seven).any()
+
+
 def test_how_full_one_row_of_a_sparse_design_is_decides_nothing():
     said = []
     for words in (5, 60):
