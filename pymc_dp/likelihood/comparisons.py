@@ -29,7 +29,7 @@ from pymc_dp.likelihood.unit_bounds import (
     room_for,
 )
 
-# Numba's cache sees no change of what is compiled in: e0bb625603909e79 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: c59d26be0312e997 (centre.py, unit_bounds.py).
 # Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
 # A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
