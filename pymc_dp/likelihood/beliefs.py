@@ -119,7 +119,7 @@ class Beliefs:
                     break
             self.mean, self.covariance = beliefs.mean, beliefs.covariance
 
-    def result(self, share: float) -> OneSided:
+    def result(self, shares: np.ndarray) -> OneSided:
         """Return the likelihood of all rounds, in the released coordinates.
 
         The records' sampling variance is included. If the search did not converge there is no information:
@@ -127,8 +127,8 @@ class Beliefs:
 
         Parameters
         ----------
-        share : float
-            Ratio of the variance of the records' sum of scores to its slope.
+        shares : ndarray, shape (p,)
+            Ratio of the variance of the records' sum of scores to its slope, by coordinate of the metric.
         """
         if self._near_zero.spreads:
             self._restate()
@@ -137,11 +137,11 @@ class Beliefs:
         arrived = not (far[self._of_all].any() or far.all()) and last.pulling < AT_REST
         if not (self.exact or arrived):
             return OneSided.nowhere(Message.nothing(len(self.mean)))
-        variances = share * last.metric.T @ np.linalg.inv(last.slopes) @ last.metric
+        variances = _of_sampling(last, shares)
         adrift = np.zeros_like(self.covariance) if self.exact else last.adrift(far)
         found = self._mixture.widened(variances + adrift).matched(self._whole)
         if self._spreads.allowances is OF_GROUPS and not self.exact:
-            own = share * last.metric.T @ np.linalg.inv(at_mean_slope(last).slopes) @ last.metric
+            own = _of_sampling(at_mean_slope(last), shares)
             levels = self._straight().widened(own + adrift).matched(self._whole)
             found = with_differences(found, levels, self._whole, self._lookups)
         if not np.isfinite(found.information).all():
@@ -241,6 +241,16 @@ def believed(
         if one is not last:
             message = mixture.matched(prior, covariances)
     return mixture
+
+
+def _of_sampling(last: Round, shares: np.ndarray) -> np.ndarray:
+    """Return the sampling covariance of the parameters, shape (m, p, p), for each draw of the slope.
+
+    With the slope M in the metric A, the variance of the score is taken to be ``S M S``, where S is diagonal
+    and has the roots of the shares. The result is ``A' M^-1 S M S M^-1 A``.
+    """
+    root, back = np.sqrt(shares), np.linalg.inv(last.slopes) @ last.metric
+    return back.swapaxes(1, 2) @ (np.outer(root, root) * last.slopes) @ back
 
 
 def _weights(density: np.ndarray) -> np.ndarray:

@@ -16,26 +16,32 @@ from pymc_dp.likelihood.centre import (
     set_all,
     subtract,
     sum_products,
-    sum_weighted,
 )
 from pymc_dp.likelihood.unit_bounds import (
+    add_to,
     along_sum,
+    combine,
     find_left,
     find_root,
     find_stride,
+    find_variances,
     fold,
     frobenius,
+    inner_product,
     norm_of_outer,
     room_for,
+    round_down,
 )
 
-# Numba's cache sees no change of what is compiled in: c59d26be0312e997 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: d022e282b186e819 (centre.py, unit_bounds.py).
 # Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
 # A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
 ROOT_GRID = 2**12
 #: The integer norm of a slope whose norm is its bound.
 SLOPE_GRID = ROOT_GRID**2
+#: Weight of the diagonal of the variance beside a slope: it adds little to the norm.
+VARIANCE_WEIGHT = 0.5
 #: Part of the slope's bound for all points but the farthest one, to which the rest is left.
 TYPICAL = 0.8
 
@@ -48,7 +54,8 @@ class Bounds(NamedTuple):
     score : float
         C: bound of the Euclidean norm of what a unit adds to the score.
     slope : float
-        B: bound of the Frobenius norm of what it adds to the slope, together with the trace of the variance.
+        B: bound of the Frobenius norm of what it adds to the slope, together with the
+        diagonal of the variance.
     """
 
     score: float
@@ -69,25 +76,18 @@ class Totals:
         In units of ``C / SCORE_GRID``.
     slope : ndarray, shape (p, p)
         In units of ``B / SLOPE_GRID``.
-    trace : float
-        Of the variance, in units of ``B / SLOPE_GRID / trace_weight``.
+    variances : ndarray, shape (p,)
+        Diagonal of the variance, in units of ``B / SLOPE_GRID / VARIANCE_WEIGHT``.
     """
 
     def __init__(self, size: int):
-        self.score, self.slope, self.trace = np.zeros(size), np.zeros((size, size)), np.zeros(1)
+        self.score, self.slope, self.variances = np.zeros(size), np.zeros((size, size)), np.zeros(size)
 
     def add(self, other: "Totals") -> None:
         """Add sums over other records."""
         self.score += other.score
         self.slope += other.slope
-        self.trace += other.trace
-
-
-def trace_weight(size: int) -> float:
-    """Return the weight of the variance's trace beside a p by p slope: it adds little to the norm."""
-    # Beside a slope of p coordinates, the trace of the variance has this weight, over sqrt(p).
-    of_trace = 0.5
-    return of_trace / math.sqrt(size)
+        self.variances += other.variances
 
 
 def compare(
@@ -140,8 +140,8 @@ def compare(
     average given those before, even if its covariates are outcomes of these (docs/proofs/twins, section 2).
 
     **Privacy.** A unit adds integers: a vector of norm at most `SCORE_GRID`, and a positive semi-definite
-    matrix that, with the trace, has a norm of at most `SLOPE_GRID`. Both norms are computed of the integers,
-    and exact. A record of which any number is not finite, or a probability negative, adds zero.
+    matrix that, with the variances, has a norm of at most `SLOPE_GRID`. Both norms are computed of the
+    integers, and exact. A record of which any number is not finite, or a probability negative, adds zero.
     """
     k, p = rows.shape[0], rows.shape[2]
     empty = group.shape[0] == 0
@@ -159,31 +159,33 @@ def compare(
         first is not None,
         0 if empty else passes,
         np.full(len(own), weights is None and len(points) > 2) if leaves is None else leaves,
-        (bounds.score, bounds.slope, trace_weight(p)),
+        (bounds.score, bounds.slope, VARIANCE_WEIGHT),
         totals.score,
         vectors,
-        totals.trace,
+        totals.variances,
     )
     totals.slope += vectors.T @ vectors
 
 
 @compiled
-def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, trace):
-    clip, most, of_trace = bounds
+def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, variances):
+    clip, most, of_variances = bounds
     number, m, k = points.shape
     p = rows.shape[2]
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
-    left = np.zeros((k, k)) if several else gram
+    left, spread = np.zeros((k, k)) if several else gram, np.zeros((k, k))
     centre, d, mean, mine, record = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
     work = np.zeros((3, k)), apart, squares, factors
-    # Integers of the unit's records so far: sums of scores and slopes; below, squared norms and a trace.
+    # Integers of the unit's records so far: sums of scores, slopes and variances (`extras`).
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
+    variance, extra, extras = np.zeros(p), np.zeros(p), np.zeros(p)
     # Factor on weights, as a margin for rounding errors; the integers themselves are checked exactly.
     below_one = 1 - 2.0**-20
     for unit in range(len(first) - 1):
         set_all(before, 0.0)
+        set_all(extras, 0.0)
         of_score, of_slope, of_extra = 0.0, 0.0, 0.0
         begin = folded = first[unit] * k
         for i in range(first[unit], first[unit + 1]):
@@ -212,7 +214,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 stride = find_stride(group, gram, given, clip, p, apart, squares, centre)
                 reach = math.sqrt(of_score) / SCORE_GRID
                 find_left(rows, row, before, of_score, reach, clip, stride, gram, left)
-            held = (of_slope + of_extra * of_extra) * (most / SLOPE_GRID) ** 2
+            held = (of_slope + of_extra) * (most / SLOPE_GRID) ** 2
             find_centre(group, left, given, clip, passes, work, centre)
             # The mean of the clipped differences would be zero at Huber's centre. It is subtracted.
             subtract(group, centre, apart)
@@ -229,9 +231,10 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
             find_squares(moved, left, squares)
             longest = math.sqrt(max(squares[find_largest(squares)], 0.0))
-            if several:
-                find_squares(moved, gram, squares)
-            variance = max(sum_weighted(given, squares), 0.0)  # by rounding the sum may be negative
+            for a in range(k):
+                for b in range(a + 1):
+                    spread[a, b] = spread[b, a] = sum_products(given, moved[b], moved, a)
+            of_variance = find_variances(spread, rows, row, of_variances, variance)
             for a in range(k):
                 d[a] = record[a] - centre[a]
             length = length_of(d, left)
@@ -239,14 +242,11 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             for a in range(k):
                 mine[a] = factor * d[a] - mean[a]
             longest = max(longest, length_of(mine, left))
-            norm = math.hypot(frobenius(slope, gram), of_trace * variance)
+            norm = math.hypot(frobenius(slope, gram), of_variance)
             find_root(slope, root)
-            along = of_extra * of_trace * variance * (most / SLOPE_GRID)
+            along = inner_product(extras, variance) * (most / SLOPE_GRID)
             for b in range(k if of_slope > 0 else 0):
-                for e in range(p):
-                    vector[e] = 0.0
-                    for a in range(b, k):
-                        vector[e] += root[a, b] * rows[a, row, e]
+                combine(root, b, rows, row, vector)
                 along += along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
             # The weight leaves out the farthest point, which may be the record: records far from their twins
             # would otherwise have hardly any weight, and the search would seem to have arrived.
@@ -255,12 +255,9 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 for a in range(k):
                     for b in range(k):
                         others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]
-                typical = math.hypot(frobenius(others, gram), of_trace * variance) / TYPICAL
+                typical = math.hypot(frobenius(others, gram), of_variance) / TYPICAL
                 if of_slope > 0:
-                    for e in range(p):
-                        vector[e] = 0.0
-                        for a in range(k):
-                            vector[e] += apart[a, farthest] * rows[a, row, e]
+                    combine(apart, farthest, rows, row, vector)
                     far = along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
                     along_typical = max(along - part * far, 0.0) / TYPICAL
             weight = clip / longest if longest > clip else 1.0
@@ -273,7 +270,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             cut = room / weight if weight > room else 1.0
             # The slope is the sum of the outer products of k vectors of integers.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID
-            extra = np.floor(of_trace * variance * cut * weight * weight / most * SLOPE_GRID)
+            round_down(variance, cut * weight * weight / most * SLOPE_GRID, extra)
+            whole = 0.0
             fits, added = False, 0.0
             for _ in range(64):
                 for b in range(k):
@@ -286,17 +284,19 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 fits = added <= float(SLOPE_GRID) * float(SLOPE_GRID)
                 for b in range(k if fits and of_slope > 0 else 0):
                     added += 2 * along_sum(vectors, begin, folded, i * k, matrix, vectors[i * k + b])
-                whole = of_extra + extra
-                if fits and of_slope + added + whole * whole <= float(SLOPE_GRID) * float(SLOPE_GRID):
+                whole = of_extra + 2 * inner_product(extras, extra) + inner_product(extra, extra)
+                if fits and of_slope + added + whole <= float(SLOPE_GRID) * float(SLOPE_GRID):
                     break
                 fits = False
-                scale, extra = scale * 0.98, np.floor(extra * 0.96)
+                scale *= 0.98
+                round_down(extra, 0.96, extra)
             if not fits:
                 for b in range(k):
                     set_all(vectors[i * k + b], 0.0)
                 continue
             of_slope += added
-            of_extra += extra
+            of_extra = whole
+            add_to(extras, extra)
             if i * k + k - folded > p and i + 1 < first[unit + 1]:
                 fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k
@@ -316,6 +316,5 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     of_score = squared
                     break
                 scale *= 0.98
-        for e in range(p):
-            score[e] += before[e]
-        trace[0] += of_extra
+        add_to(score, before)
+        add_to(variances, extras)

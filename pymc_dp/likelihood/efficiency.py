@@ -11,7 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
-from pymc_dp.likelihood.comparisons import TYPICAL, trace_weight
+from pymc_dp.likelihood.comparisons import TYPICAL, VARIANCE_WEIGHT
+from pymc_dp.likelihood.measurements import Comparison
 
 # Bounds of scores that are tried, over sqrt(coordinates of a record).
 _CLIPS = np.geomspace(0.15, 4.0, 17)
@@ -21,6 +22,8 @@ _OF_SLOPES = 1.0, 1.5, 2.0, 3.0
 _LEAST_SLOPE = 0.06
 # Number of simulated units, and number of simulated scores of each.
 _PLAIN = 400, 64
+# Limits of the ratio of a score's variance to its slope.
+_SHARES = 0.05, 1.0
 # Standard deviation of the logarithm of a simulated unit's scale.
 _UNEQUAL = 0.3
 
@@ -49,7 +52,7 @@ class _Clipped(NamedTuple):
     slope, variance : ndarray
         Traces of a unit's slope, and of the variance of its scores.
     norm : ndarray
-        Norm that the bound of slopes limits: of the slope together with the trace of the variance.
+        Norm that the bound of slopes limits: of the slope together with the variances.
     typical : ndarray
         The same without the unit's longest score, over `TYPICAL`: the weight of a unit depends on it.
     """
@@ -82,11 +85,14 @@ def _clipped(clip: float, size: int, rank: int) -> _Clipped:
     factor = np.minimum(1.0, clip * math.sqrt(size) / np.sqrt(length))
     slope, farthest = (factor[..., None] * squares).mean(1), length.argmax(1)
     others = slope - (factor[each, farthest, None] * squares[each, farthest]) / _PLAIN[1]
-    variance = (factor**2 * length).mean(1)
-    norm, typical = (
-        np.hypot(np.linalg.norm(one, axis=1), trace_weight(size) * variance) for one in (slope, others)
-    )
-    return _Clipped(slope.sum(1), variance, norm, typical / TYPICAL)
+    variances = (factor[..., None] ** 2 * squares).mean(1)
+    # The first predictor's variance v is v x_e^2 / |x|^2 by coordinate, with a norm of about sqrt(3 / m) v if
+    # the m numbers x_e are normal.
+    own = variances.copy()
+    own[:, 0] *= min(1.0, math.sqrt(3 / (1 + max(size - rank, 0))))
+    extra = VARIANCE_WEIGHT * np.linalg.norm(own, axis=1)
+    norm, typical = (np.hypot(np.linalg.norm(one, axis=1), extra) for one in (slope, others))
+    return _Clipped(slope.sum(1), variances.sum(1), norm, typical / TYPICAL)
 
 
 @cache
@@ -161,6 +167,23 @@ def sharpest_bounds(n: float, mu: float, size: float, rank: int, distance: float
             variance = (noise + n * left.variance) / (n * left.slope) ** 2
             best = min(best, Sharpest(variance, float(clip), part, left))
     return best
+
+
+def share_of(seen: Comparison) -> float:
+    """Return the ratio of the score's variance to its slope, of all coordinates together."""
+    return float(np.clip(seen.trace / max(float(np.trace(seen.slope)), 1e-300), *_SHARES))
+
+
+def shares_of(seen: Comparison) -> np.ndarray:
+    """Return the same ratio for each coordinate, shape (p,), shrunk to that of all as far as noise hides it.
+
+    A clip takes more from a coordinate whose scores have tails, as those of degrees of freedom do.
+    """
+    slope, share = np.maximum(np.diag(seen.slope), 1e-300), share_of(seen)
+    noise = np.hypot(seen.variance_noise, share * seen.slope_noise) / slope
+    # Prior standard deviation of coordinates' ratios around that of all.
+    unlike = 0.25
+    return np.clip(share + (seen.variances / slope - share) / (1 + (noise / unlike) ** 2), *_SHARES)
 
 
 def more_than_usual(share: float, clip: float, size: float, rank: int) -> float:

@@ -269,4 +269,5 @@ class SumsOfIdentified:
         whole, places = np.zeros((p, p)), np.ix_(source.kept, source.kept)
         whole[places] = metric
         seen = self._measure.compare(source.phi(phi), whole, bounds, twins, shares)
-        return seen._replace(score=seen.score[source.kept], slope=seen.slope[places])
+        score, variances = seen.score[source.kept], seen.variances[source.kept]
+        return seen._replace(score=score, slope=seen.slope[places], variances=variances)

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, Totals, trace_weight
+from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, VARIANCE_WEIGHT, Bounds, Totals
 from pymc_dp.likelihood.fit import Spread
 from pymc_dp.likelihood.score_sizes import Scales
 from pymc_dp.privacy.budget.spending import Spending
@@ -89,18 +89,28 @@ class Comparison(NamedTuple):
     slope : ndarray, shape (p, p)
     slope_noise : float
         Standard deviation of the noise on the diagonal; off the diagonal it is this over sqrt(2).
-    trace : float
-        Trace of the variance of the sum of scores.
-    trace_noise : float
-        Standard deviation of its noise.
+    variances : ndarray, shape (p,)
+        Variances of the sum of scores: the diagonal of its covariance.
+    variance_noise : float
+        Standard deviation of the noise of each.
     """
 
     score: np.ndarray
     score_noise: float
     slope: np.ndarray
     slope_noise: float
-    trace: float
-    trace_noise: float
+    variances: np.ndarray
+    variance_noise: float
+
+    @property
+    def trace(self) -> float:
+        """Sum of the variances."""
+        return float(self.variances.sum())
+
+    @property
+    def trace_noise(self) -> float:
+        """Standard deviation of the noise of `trace`."""
+        return self.variance_noise * math.sqrt(len(self.variances))
 
 
 class Count(NamedTuple):
@@ -173,8 +183,8 @@ class Measurements:
     Notes
     -----
     **Privacy.** Let ``c`` be 2 if a record may be replaced, and 1 if it may be added or removed. Then one
-    record changes a score, with all its terms together, by at most ``c C``. It changes a slope with its
-    trace by at most ``sqrt(c) B``, since slopes are positive semi-definite and traces are not negative;
+    record changes a score, with all its terms together, by at most ``c C``. It changes a slope with
+    the variances by at most ``sqrt(c) B``: slopes are positive semi-definite, and variances not negative;
     scales by at most ``sqrt(c t)``, where a unit is counted in the rows of at most t coordinates; a spread
     by at most ``sqrt(c)``; and a count by at most 1 (docs/proofs/twins, section 1).
     """
@@ -242,7 +252,7 @@ class Measurements:
         bounds : Bounds
         twins : int
         shares : tuple of float
-            Shares of the budget for the score, and for the slope with the trace.
+            Shares of the budget for the score, and for the slope with the variances.
         """
         size = self.source.size
         noise = self._spending.portion(shares[0]) * self._sensitivity * SCORE_GRID
@@ -253,9 +263,9 @@ class Measurements:
         # Entries off the diagonal count twice in the Frobenius norm: with their noise divided by sqrt(2), the
         # whole matrix is one Gaussian release.
         lower = self._release(totals.slope[np.tril_indices(size, -1)], std / math.sqrt(2.0))
-        diagonal = self._release(np.append(np.diag(totals.slope), totals.trace), std)
-        slope = np.diag(diagonal[:-1])
+        diagonal = self._release(np.append(np.diag(totals.slope), totals.variances), std)
+        slope = np.diag(diagonal[:size])
         slope[np.tril_indices(size, -1)] = lower
         slope = (slope + np.tril(slope, -1).T) * area
-        extra = area / trace_weight(size)
-        return Comparison(score, noise * unit, slope, std * area, diagonal[-1] * extra, std * extra)
+        extra = area / VARIANCE_WEIGHT
+        return Comparison(score, noise * unit, slope, std * area, diagonal[size:] * extra, std * extra)

@@ -13,6 +13,8 @@ from pymc_dp.likelihood.efficiency import (
     Efficiency,
     expected_distance,
     more_than_usual,
+    share_of,
+    shares_of,
     sharpest_bounds,
     wide_bounds,
 )
@@ -116,7 +118,7 @@ class Search:
         # Part of the remaining budget that the last round spends: the rest covers rounding.
         spendable = 1 - 1e-9
         self._round(spendable * self._measure.left, last=True)
-        (message, direction), unit = self._beliefs.result(self._share), self._unit
+        (message, direction), unit = self._beliefs.result(shares_of(self._seen)), self._unit
         message = Message(message.information / np.outer(unit, unit), message.vector / unit)
         if not self._beliefs.exact:
             seen = [one.seen_in(np.diag(1 / unit)) for one in self._slopes.released]
@@ -261,7 +263,7 @@ class Search:
         self._seen = seen
         self._information = self.rounds[-1].mean / left.slope - held
         if not self._beliefs.exact:
-            self._more = more_than_usual(self._share, best.clip, size, self._rank)
+            self._more = more_than_usual(share_of(self._seen), best.clip, size, self._rank)
         self._about = self._shrunk(left)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
@@ -291,11 +293,3 @@ class Search:
     def _distance(self) -> float:
         """Expected distance to the parameters: by the posterior, but at least half of the last step."""
         return max(self._step / 2, self.rounds[-1].length(self._beliefs.covariance))
-
-    @property
-    def _share(self) -> float:
-        """Ratio of the score's variance to its slope: the released traces', limited to at most 1."""
-        slope = max(float(np.trace(self._seen.slope)), 1e-300)
-        # Lower limit of the ratio of a score's variance to its slope.
-        least_share = 0.05
-        return float(np.clip(self._seen.trace / slope, least_share, 1.0))

@@ -92,8 +92,8 @@ class SumOfGroups:
         found = seen._replace(
             score=self._back @ seen.score,
             slope=slope,
-            trace=seen.trace / longer,
-            trace_noise=seen.trace_noise / longer,
+            variances=seen.variances / longer,
+            variance_noise=seen.variance_noise / longer,
         )
         return Apart(found, seen.slope_noise**2 * variance)
 

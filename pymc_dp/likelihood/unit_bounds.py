@@ -6,6 +6,8 @@ record's k rows, and `vectors` has integer vectors whose outer products add up t
 
 import math
 
+import numpy as np
+
 from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
 
 # Numba's cache sees no change of what is compiled in: 4e4bab5e497f9871 (centre.py).
@@ -128,6 +130,55 @@ def find_left(rows, row, before, of_score, reach, clip, stride, gram, left):
             left[a, b] += more
             if a != b:
                 left[b, a] += more
+
+
+@compiled
+def combine(factors, b, rows, row, out):
+    """Write ``sum_a factors[a, b] r_a`` into (p,), for a record's rows r."""
+    for e in range(len(out)):
+        out[e] = 0.0
+        for a in range(len(factors)):
+            out[e] += factors[a, b] * rows[a, row, e]
+
+
+@compiled
+def find_variances(spread, rows, row, factor, out):
+    """Write the variances of all coordinates, times a factor, into (p,), and return the norm of these.
+
+    The variance of a record's score is ``sum_ab spread[a, b] r_a r_b'``, for its rows r.
+    """
+    squared = 0.0
+    for e in range(len(out)):
+        value = 0.0
+        for a in range(len(spread)):
+            for b in range(len(spread)):
+                value += spread[a, b] * rows[a, row, e] * rows[b, row, e]
+        out[e] = factor * value if value > 0 else 0.0 * value  # by rounding the sum may be negative
+        squared += out[e] * out[e]
+    return math.sqrt(squared)
+
+
+@compiled
+def inner_product(one, other):
+    """Return the inner product of two vectors."""
+    total = 0.0
+    for e in range(len(one)):
+        total += one[e] * other[e]
+    return total
+
+
+@compiled
+def round_down(vector, factor, out):
+    """Write a vector times a factor, as whole numbers that are no larger, into another one."""
+    for e in range(len(vector)):
+        out[e] = np.floor(vector[e] * factor)
+
+
+@compiled
+def add_to(total, vector):
+    """Add a vector to another one."""
+    for e in range(len(total)):
+        total[e] += vector[e]
 
 
 @compiled

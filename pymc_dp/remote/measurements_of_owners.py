@@ -94,7 +94,7 @@ class MeasurementsOfOwners:
         said = self._ask("compare_with_twins", **self._own, **question, twins=twins, shares=list(shares))
         size = self.source.size
         shapes = {"score": (size,), "score_noise": (), "slope": (size, size), "slope_noise": ()}
-        return _added(Comparison, said, shapes | {"trace": (), "trace_noise": ()})
+        return _added(Comparison, said, shapes | {"variances": (size,), "variance_noise": ()})
 
 
 def _added[T](make: Callable[..., T], said: list[dict[str, object]], shapes: dict[str, tuple[int, ...]]) -> T:

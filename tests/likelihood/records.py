@@ -9,7 +9,7 @@ _HUGE, _ODD = 1e200, (np.nan, np.inf, -np.inf, 1e308, -1e308, 5e-324, 0.0)
 
 
 def alone(own, group, weights, rows, bounds, function=compare):
-    """What each record adds by itself: scores, shape (m, p), and slopes with their trace, (m, p * p + 1)."""
+    """What each record adds by itself: scores, shape (m, p), and slopes with variances, (m, p * p + p)."""
     scores, slopes = [], []
     for i in range(len(own)):
         totals, one = Totals(rows.shape[2]), slice(i, i + 1)
@@ -17,7 +17,7 @@ def alone(own, group, weights, rows, bounds, function=compare):
         given = None if weights is None else weights[:, one]
         function(own[one], group[:, one], given, row, bounds, totals)
         scores.append(totals.score)
-        slopes.append(np.append(totals.slope, totals.trace))
+        slopes.append(np.append(totals.slope, totals.variances))
     return np.array(scores), np.array(slopes)
 
 

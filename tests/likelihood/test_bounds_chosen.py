@@ -8,7 +8,7 @@ import pymc as pm
 
 import pymc_dp as dp
 from pymc_dp.likelihood import efficiency, search
-from pymc_dp.likelihood.comparisons import SLOPE_GRID, Bounds, Totals, compare, trace_weight
+from pymc_dp.likelihood.comparisons import SLOPE_GRID, VARIANCE_WEIGHT, Bounds, Totals, compare
 
 RECORDS, POINTS, SIZE = 4_000, 33, 5
 # Of 4,000 records, and of simulated ones, a standard deviation is 1 to 2% of what is left.
@@ -30,7 +30,7 @@ def left(bounds, unequal, rank):
         totals = Totals(SIZE)
         compare(group[0], group, None, rows, one, totals)
         area = one.slope / SLOPE_GRID
-        found.append((np.trace(totals.slope) * area, totals.trace[0] * area / trace_weight(SIZE)))
+        found.append((np.trace(totals.slope) * area, totals.variances.sum() * area / VARIANCE_WEIGHT))
     return np.array(found[0]) / found[1][0]
 
 

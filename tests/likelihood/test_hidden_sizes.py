@@ -55,12 +55,12 @@ def test_a_group_without_records_is_openly_unknown(monkeypatch):
         pm.Normal("y", level[group], pm.HalfNormal("sigma"), observed=rng.normal(0.3 * group, 1))
 
     def deviations():
-        for seed in (2, 5, 6, 7):
+        for seed in (2, 3, 6, 7):
             one = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
             prior = np.diag([0.25 if name.startswith("level") else 0.0 for name in one.labels])
             sizes = np.sqrt(np.diag(np.linalg.inv(one.information + prior)))
             yield sizes[one.labels.index("level[5]")]
 
-    assert min(deviations()) > 0.85
+    assert min(deviations()) > 1.1
     monkeypatch.setattr(beliefs, "untold", lambda one, *_: np.zeros((len(one.point), 1)))  # the control
-    assert max(deviations()) < 0.75
+    assert max(deviations()) < 0.95

@@ -143,7 +143,7 @@ def test_what_is_left_is_asked_of_nobody():
 
     def compare(phi, metric, bounds, twins, shares):
         asked.append((phi, metric))
-        return Comparison(np.arange(7.0), 1.0, np.arange(49.0).reshape(7, 7), 1.0, 2.0, 1.0)
+        return Comparison(np.arange(7.0), 1.0, np.arange(49.0).reshape(7, 7), 1.0, np.arange(7.0), 1.0)
 
     seen, _ = crossed()
     measured = SimpleNamespace(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pymc_dp.errors import NotPrivateWarning
-from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, Bounds, trace_weight
+from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, VARIANCE_WEIGHT, Bounds
 from pymc_dp.likelihood.measurements import Measurements
 from pymc_dp.likelihood.score_sizes import LOWEST, OCTAVES, count_octaves
 from pymc_dp.likelihood.sources import RecordsHere
@@ -80,7 +80,7 @@ def expected(relation):
         "score": two * BOUNDS.score / (mu * math.sqrt(SHARE)),
         "diagonal": slope,
         "lower": slope / math.sqrt(2),
-        "trace": slope / trace_weight(P),
+        "variances": slope / VARIANCE_WEIGHT,
         "scales": math.sqrt(two * 2) / (mu * math.sqrt(SHARE)),
     }
 
@@ -90,7 +90,7 @@ def numbers_of(one, scales):
         "score": one.score,
         "diagonal": np.diag(one.slope),
         "lower": one.slope[LOWER],
-        "trace": np.atleast_1d(one.trace),
+        "variances": one.variances,
         "scales": scales.counts.ravel()[:6],
     }
 
@@ -105,8 +105,10 @@ def spread_of(relation):
         one, scales = made.compare(PHI, METRIC, BOUNDS, 3, (SHARE, SHARE)), made.scales(PHI, 3, SHARE)
         found.append(numbers_of(one, scales))
     assert np.array_equal(one.slope, one.slope.T)
-    said = [one.score_noise, one.slope_noise, one.trace_noise, scales.noise]
-    np.testing.assert_allclose(said, [stds[k] for k in ("score", "diagonal", "trace", "scales")], rtol=1e-8)
+    said = [one.score_noise, one.slope_noise, one.variance_noise, scales.noise]
+    np.testing.assert_allclose(
+        said, [stds[k] for k in ("score", "diagonal", "variances", "scales")], rtol=1e-8
+    )
     assert made.left == pytest.approx(1 - 3 * SHARE * ROUNDS)
     z = {kind: np.array([each[kind] - exact[kind] for each in found]) / std for kind, std in stds.items()}
     return {kind: (float((v**2).sum()), v.size) for kind, v in z.items()}
@@ -127,7 +129,6 @@ def test_a_tenth_less_noise_is_noticed(monkeypatch):
     normals = PrivacyRandom.normals
     monkeypatch.setattr(PrivacyRandom, "normals", lambda self, size: 0.9 * normals(self, size))
     found = spread_of("substitute")
-    del found["trace"]  # one number a round is too few; it is in one release with the diagonal
     assert not any(right(*each) for each in found.values())
 
 
@@ -137,8 +138,9 @@ def test_infinite_epsilon_has_no_noise():
         measurements(records, paid(epsilon=math.inf)).compare(PHI, METRIC, BOUNDS, 3, (share, share))
         for share in (0.5, 0.01)
     )
-    assert a.score_noise == a.slope_noise == a.trace_noise == 0.0
-    assert np.array_equal(a.score, b.score) and np.array_equal(a.slope, b.slope) and a.trace == b.trace
+    assert a.score_noise == a.slope_noise == a.variance_noise == a.trace_noise == 0.0
+    assert np.array_equal(a.score, b.score) and np.array_equal(a.slope, b.slope)
+    assert np.array_equal(a.variances, b.variances) and a.trace == a.variances.sum()
     # It is a sum of integers in the stated units.
     for value, unit in ((a.score, BOUNDS.score / SCORE_GRID), (a.slope, BOUNDS.slope / SLOPE_GRID)):
         np.testing.assert_allclose(value / unit, np.rint(value / unit), rtol=0, atol=1e-6)
@@ -164,8 +166,8 @@ def test_one_record_moves_a_release_by_its_sensitivity_at_most(terms):
         scores.append(one.score / 1.5)
         one = made.compare(PHI, METRIC, Bounds(1e9, 0.7), 3, (0.2, 0.2))
         # As noise sees it: entries off the diagonal have noise over sqrt(2).
-        packed = np.r_[np.diag(one.slope), math.sqrt(2) * one.slope[LOWER], one.trace * trace_weight(P)]
-        slopes.append(packed / 0.7)
+        packed = [np.diag(one.slope), math.sqrt(2) * one.slope[LOWER], one.variances * VARIANCE_WEIGHT]
+        slopes.append(np.concatenate(packed) / 0.7)
     for vectors, most in ((np.array(scores), 2.0), (np.array(slopes), math.sqrt(2))):
         norms = np.linalg.norm(vectors, axis=1).max()
         apart = np.linalg.norm(vectors[:, None] - vectors, axis=-1).max()

@@ -132,7 +132,7 @@ def test_it_does_not_matter_where_the_mean_stands(mean_first):
         of_classes = pm.Normal("class", 0, pm.HalfNormal("classes", 5), shape=24)[of_class]
         mu = mean + of_school + of_classes + b * x if mean_first else mean + b * x + of_school + of_classes
         pm.Normal("y", mu, pm.HalfNormal("sigma", 10), observed=55 + levels + 2 * x + rng.normal(0, 8, 5000))
-    for seed in (1, 3):
+    for seed in (3, 5):
         one = dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=seed)
         place = one.labels.index("b")
         known = one.information[place, place]

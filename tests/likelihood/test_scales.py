@@ -3,7 +3,10 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 
+from pymc_dp.likelihood.efficiency import shares_of
+from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.one_sided import OneSided
 from pymc_dp.likelihood.score_sizes import LOWEST, OCTAVES, OF_OCTAVES, Counted, Scales
@@ -125,7 +128,7 @@ class Near(Search):
         return 0.01
 
     _distance = 0.01
-    _share = 1.0
+    _seen = Comparison(np.zeros(SIZE), 0.0, np.eye(SIZE), 0.0, np.ones(SIZE), 0.0)
 
 
 def test_sizes_are_counted_where_the_last_round_is():
@@ -150,6 +153,12 @@ def test_sizes_are_counted_where_the_last_round_is():
     )
     search(np.zeros(SIZE))
     assert search.done == ["count", "round", "count", "last"]
+
+
+@pytest.mark.parametrize("noise, found", [(1.0, [0.5, 1.0, 0.75]), (1e4, [0.75, 0.75, 0.75])])
+def test_each_coordinate_has_its_own_ratio_of_variance_to_slope_as_far_as_noise_shows_it(noise, found):
+    seen = Comparison(np.zeros(3), 1.0, 1e3 * np.eye(3), 0.0, np.array([500.0, 1e3, 750.0]), noise)
+    np.testing.assert_allclose(shares_of(seen), found, rtol=0.01)
 
 
 def test_a_recount_that_noise_hides_does_not_replace_what_is_believed():

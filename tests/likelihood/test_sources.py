@@ -38,8 +38,8 @@ class Chunks:
 
 
 def numbers(source):
-    totals = source.compare(PHI, METRIC, BOUNDS, 3)
-    return np.concatenate([totals.score, totals.slope.ravel(), totals.trace, source.scales(PHI, 3).ravel()])
+    totals, scales = source.compare(PHI, METRIC, BOUNDS, 3), source.scales(PHI, 3)
+    return np.concatenate([totals.score, totals.slope.ravel(), totals.variances, scales.ravel()])
 
 
 @pytest.mark.parametrize("cores", [2, 3])
@@ -112,7 +112,7 @@ def test_terms_are_rows_of_their_unit():
         parts = made.own[some], made.group[:, some], made.weights[:, some], made.rows[:, some]
         compare(*parts, BOUNDS, totals, np.array([0]), made.leaves[some])
         assert np.sum(totals.score**2) <= SCORE_GRID**2
-        assert np.sum(totals.slope**2) + totals.trace[0] ** 2 <= SLOPE_GRID**2
+        assert np.sum(totals.slope**2) + np.sum(totals.variances**2) <= SLOPE_GRID**2
 
 
 def test_what_comes_last_is_left_room():

@@ -20,7 +20,7 @@ FAR, ALARM = 6.0, 1e-8
 
 
 def one_by_one(records, first, bounds, function=compare):
-    """What each unit adds by itself: scores, and slopes with their trace."""
+    """What each unit adds by itself: scores, and slopes with variances."""
     own, group, weights, rows = records
     scores, slopes = [], []
     for start, end in zip(first, [*first[1:], len(own)], strict=True):
@@ -29,7 +29,7 @@ def one_by_one(records, first, bounds, function=compare):
         here = rows[:, some] if rows.shape[1] > 1 else rows
         function(own[some], group[:, some], given, here, bounds, totals, np.zeros(1, dtype=np.int64))
         scores.append(totals.score)
-        slopes.append(np.append(totals.slope, totals.trace))
+        slopes.append(np.append(totals.slope, totals.variances))
     return np.array(scores), np.array(slopes)
 
 
@@ -47,13 +47,13 @@ def test_what_a_unit_adds_is_bounded_in_integers(k, number, weighted, most):
     assert 0.99 < norm <= 1 and apart <= 2
     norm, apart = largest(slopes, SLOPE_GRID)
     assert 0.9 < norm <= 1 and apart**2 <= 2
-    assert slopes[:, -1].min() >= 0
+    assert slopes[:, -P:].min() >= 0
     # In chunks of units they add up to the same.
     own, group, weights, rows = records
     whole = Totals(P)
     compare(own, group, weights, rows, BOUNDS, whole, first)
-    assert np.array_equal(whole.score, scores.sum(0)) and whole.trace[0] == slopes[:, -1].sum()
-    assert np.array_equal(whole.slope.ravel(), slopes[:, :-1].sum(0))
+    assert np.array_equal(whole.score, scores.sum(0))
+    assert np.array_equal(np.append(whole.slope, whole.variances), slopes.sum(0))
 
 
 @pytest.mark.parametrize(

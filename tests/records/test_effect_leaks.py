@@ -151,7 +151,7 @@ def moves(twins=0):
     for records in (records_with(1), records_with(), records_with(MANY)):
         source = RecordsHere(records.twins, PrivacyRandom(1))
         made = source.compare(PHI, metric, bounds, twins)
-        found.append((made.score, np.append(made.slope.ravel(), made.trace), source.scales(PHI, twins)))
+        found.append((made.score, np.append(made.slope.ravel(), made.variances), source.scales(PHI, twins)))
     size = records_with().twins.touched
     units = 2 * SCORE_GRID, np.sqrt(2) * SLOPE_GRID, np.sqrt(2 * size)
     return [

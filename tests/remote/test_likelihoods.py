@@ -49,7 +49,7 @@ def in_one_piece():
 
 
 def numbers(totals):
-    return np.concatenate([totals.score, totals.slope.ravel(), totals.trace])
+    return np.concatenate([totals.score, totals.slope.ravel(), totals.variances])
 
 
 def censored(part):
@@ -237,8 +237,8 @@ def test_a_part_says_sums_and_nothing_else():
             answers.append(value(shard.answer((Shard.sums, key, asked[0], False, None, *asked[1:], n_twins))))
     for counts, totals in zip(answers[::2], answers[1::2], strict=True):
         assert type(counts) is np.ndarray and counts.shape == (2, OCTAVES)
-        assert type(totals) is Totals and set(vars(totals)) == {"score", "slope", "trace"}
-        assert [np.shape(v) for v in vars(totals).values()] == [(2,), (2, 2), (1,)]
+        assert type(totals) is Totals and set(vars(totals)) == {"score", "slope", "variances"}
+        assert [np.shape(v) for v in vars(totals).values()] == [(2,), (2, 2), (2,)]
         for array in (counts, numbers(totals)):
             np.testing.assert_array_equal(array, np.rint(array))
 
@@ -271,7 +271,7 @@ def test_one_record_moves_sums_within_their_bounds():
     def sums():
         source = records.source(random())
         totals = source.compare(*QUESTION, 3)
-        return totals.score, np.append(totals.slope, totals.trace), source.scales(PHI, 3)
+        return totals.score, np.append(totals.slope, totals.variances), source.scales(PHI, 3)
 
     before, moved = sums(), []
     for home in records._homes:

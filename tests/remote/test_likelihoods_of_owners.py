@@ -14,7 +14,7 @@ import pytest
 
 import pymc_dp as dp
 from pymc_dp.errors import NotPrivateWarning
-from pymc_dp.likelihood.comparisons import trace_weight
+from pymc_dp.likelihood.comparisons import VARIANCE_WEIGHT
 from pymc_dp.likelihood.score_sizes import OCTAVES
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.spending import Spending
@@ -79,10 +79,10 @@ def exact(epsilons=(math.inf, math.inf)):
 
 def test_without_noise_it_is_the_sum_of_all_records():
     (joint, *each), (scales, *others) = exact()
-    for name in ("score", "slope", "trace"):
+    for name in ("score", "slope", "variances"):
         np.testing.assert_array_equal(getattr(joint, name), sum(getattr(one, name) for one in each))
     np.testing.assert_array_equal(scales.counts, sum(one.counts for one in others))
-    assert joint.score_noise == joint.slope_noise == joint.trace_noise == scales.noise == 0.0
+    assert joint.score_noise == joint.slope_noise == joint.variance_noise == scales.noise == 0.0
 
 
 def spread(relation):
@@ -96,15 +96,17 @@ def spread(relation):
         "score": two * BOUNDS.score * noise,
         "diagonal": slope,
         "lower": slope / math.sqrt(2),
-        "trace": slope / trace_weight(P),
+        "variances": slope / VARIANCE_WEIGHT,
         "scales": math.sqrt(2 * two) * noise,
     }
     found = []
     for _ in range(ROUNDS):
         one, scales = made.compare(PHI, METRIC, BOUNDS, 3, (SHARE, SHARE)), made.scales(PHI, 3, SHARE)
         found.append(numbers_of(one, scales))
-    told = [one.score_noise, one.slope_noise, one.trace_noise, scales.noise]
-    np.testing.assert_allclose(told, [stds[k] for k in ("score", "diagonal", "trace", "scales")], rtol=1e-8)
+    told = [one.score_noise, one.slope_noise, one.variance_noise, scales.noise]
+    np.testing.assert_allclose(
+        told, [stds[k] for k in ("score", "diagonal", "variances", "scales")], rtol=1e-8
+    )
     assert made.left == pytest.approx(1 - 3 * SHARE * ROUNDS)
     z = {kind: np.array([each[kind] - wanted[kind] for each in found]) / std for kind, std in stds.items()}
     return {kind: (float((v**2).sum()), v.size) for kind, v in z.items()}
@@ -123,7 +125,6 @@ def test_a_tenth_less_noise_is_noticed(monkeypatch):
     normals = PrivacyRandom.normals
     monkeypatch.setattr(PrivacyRandom, "normals", lambda self, size: 0.9 * normals(self, size))
     found = spread("substitute")
-    del found["trace"]  # one number a round is too few
     assert not any(right(*each) for each in found.values())
 
 
@@ -357,7 +358,7 @@ def test_only_noisy_sums_are_said(here, relation, tmp_path):
         assert set(asked[2:-1]) == {"scales", "compare_with_twins"}
         assert answers[0][1] == {"answer": {"n": n if relation == "substitute" else None}}
         assert set(answers[1][1]["answer"]) == {"noise_multiplier"} and answers[-1][1] == {"answer": None}
-        shapes = {"score": (2,), "slope": (2, 2), "trace": (), "counts": (2, OCTAVES)}
+        shapes = {"score": (2,), "slope": (2, 2), "variances": (2,), "counts": (2, OCTAVES)}
         for _, answer in answers[2:-1]:
             for name, value in answer["answer"].items():
                 assert np.shape(value) == shapes.get(name, ()), name
