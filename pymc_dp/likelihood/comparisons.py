@@ -54,8 +54,8 @@ class Bounds(NamedTuple):
     score : float
         C: bound of the Euclidean norm of what a unit adds to the score.
     slope : float
-        B: bound of the Frobenius norm of what it adds to the slope, together with the
-        diagonal of the variance.
+        B: bound of the Frobenius norm of what it adds to the slope, together with the diagonal of the
+        variance.
     """
 
     score: float

@@ -203,9 +203,12 @@ def test_many_small_groups_leave_shared_coefficients_alone():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
 def test_few_records_that_tell_are_seen_to_be_few():
-    """40 ones in 20,000: the intercept was up to ten standard deviations off."""
+    """40 ones in 20,000: the intercept was up to ten standard deviations off.
+
+    Little is said of two data sets in three (44 of 66), where noise hides the ones.
+    """
     z, nothing = of_design("40 ones in 20,000", 20_000, 5)
-    assert nothing < 5, "sizes that are counted again tell few records from little information"
+    assert nothing < 5
     assert np.sqrt(np.mean(np.square(z))) < 2.5
 
 

@@ -258,3 +258,21 @@ def test_where_records_pull_with_all_they_have_parameters_may_be_anywhere(pull, 
     assert one.saturated == pytest.approx(expected)
     far = one.misfit(np.zeros(1), 1e-9 * np.eye(1), RESULT)
     assert one.distances[0] == pytest.approx(max(expected, one.pulled)) and far[0, 0] > 0
+
+
+def test_each_coordinate_has_its_own_sampling_variance():
+    """That of the solution of ``J phi = score``, for a score of this variance. The control is one ratio."""
+    metric, slope = np.array([[2.0, 0.0], [0.5, 1.0]]), 1e4 * np.array([[1.0, 0.3], [0.3, 2.0]])
+    shares = np.array([0.9, 0.3])
+
+    def covariance(shares):
+        held = Beliefs(Normal(np.eye(2), np.zeros(2)), NO_SPREADS, [], [])
+        held.learn(taken_at(slope[None], np.full(2, 1e4), metric), last=True)
+        return np.linalg.inv(held.result(shares).message.information)
+
+    root = np.diag(np.sqrt(shares))
+    back = np.linalg.inv(slope @ np.linalg.inv(metric).T)
+    expected = back @ root @ slope @ root @ back.T
+    np.testing.assert_allclose(covariance(shares), expected, rtol=0.1, atol=0.02 * expected[1, 1])
+    one = np.full(2, shares.mean())
+    assert np.abs(covariance(one) / expected - 1).max() > 0.3
