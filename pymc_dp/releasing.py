@@ -25,7 +25,7 @@ from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.records.checks import check_start
-from pymc_dp.records.clipped_sums import LARGEST_N
+from pymc_dp.records.lengths import refuse_more_than_exact
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.several_tables import Records, TablesTwins, read_records
 from pymc_dp.records.twins import Twins
@@ -200,9 +200,7 @@ def open_records(
         if not isinstance(there, Template):  # otherwise the few rows of the model itself would be used
             raise TypeError(f"data= takes dp.Shards, got {type(elsewhere).__name__}.")
         twins = there.twins
-    most = max(records.lengths, default=0) * len(model.observed_RVs)
-    if most > LARGEST_N:
-        raise ValueError("more than 2**29 records times terms: their sums would not be exact.")
+    refuse_more_than_exact(records.lengths, len(model.observed_RVs))
     part = read_public(records, twins)
     start = np.asarray(records.coordinates(records.ravel(records.reading.start)), dtype=float)
     start = part.near_zero.psi(start)

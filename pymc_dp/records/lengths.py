@@ -7,6 +7,7 @@ import pymc as pm
 from pytensor.graph.basic import Variable
 
 from pymc_dp.records import checks, graph
+from pymc_dp.records.clipped_sums import LARGEST_N
 from pymc_dp.records.row_types.ops import public_number
 
 
@@ -71,3 +72,14 @@ def _records_of(model: pm.Model, rv: Variable) -> int | None:
     if value.owner is None:
         return int(np.shape(graph.leaf_value(value))[0])
     return checks.length_from_shapes(rv.name, value)
+
+
+def refuse_more_than_exact(lengths: Collection[int], terms: int) -> None:
+    """Refuse tables of these lengths if sums over their rows, of so many terms each, would not be exact.
+
+    Raises
+    ------
+    ValueError
+    """
+    if max(lengths, default=0) * terms > LARGEST_N:
+        raise ValueError("more than 2**29 records times terms: their sums would not be exact.")

@@ -25,7 +25,12 @@ def _read_as(array: np.ndarray) -> tuple[int, object, object, object]:
 
 
 def shared(a: object, b: object) -> bool:
-    """Return whether two arrays have an entry in common."""
+    """Return whether two arrays have an entry in common.
+
+    How many entries a sparse matrix stores is private: of such a matrix only the owner of the memory counts.
+    """
+    if hasattr(a, "indptr") or hasattr(b, "indptr"):
+        return any(_owner(x) is _owner(y) for x in _parts(a) for y in _parts(b))
     return any(_overlap(x, y) for x in _parts(a) for y in _parts(b))
 
 
@@ -72,6 +77,12 @@ def _table(array: np.ndarray) -> np.ndarray:
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array
+
+
+def _owner(array: np.ndarray) -> object:
+    """Return what owns the memory of an array, which need not be an array."""
+    table = _table(array)
+    return table if table.base is None else table.base
 
 
 def _first(array: np.ndarray, table: np.ndarray) -> tuple[int, int, float]:

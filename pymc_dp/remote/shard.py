@@ -13,6 +13,7 @@ import pymc as pm
 from pymc_dp.likelihood.sources import RecordsHere
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from pymc_dp.records import graph
+from pymc_dp.records.lengths import refuse_more_than_exact
 from pymc_dp.records.model import RecordModel
 from pymc_dp.records.reading import RecordSettings
 from pymc_dp.records.units import Ids, ids_in, ids_of, unit_of
@@ -132,6 +133,8 @@ class Shard:
         """Make the model and check it."""
         recipe: Recipe = cloudpickle.loads(self._recipe) if isinstance(self._recipe, bytes) else self._recipe
         model, self.records, units = recipe.make()
+        if recipe.likelihood:  # owners add noise to sums of their own
+            refuse_more_than_exact(self.records.lengths, len(model.observed_RVs))
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))
 
     def compare(self, theta: np.ndarray, new: np.ndarray, clip_bound: float) -> tuple[float, float]:

@@ -85,6 +85,33 @@ def test_how_full_one_row_of_a_sparse_design_is_decides_nothing():
     assert said[0] == said[1] and said[0].startswith("accepted") and "Refused" not in said[0]
 
 
+@pytest.mark.parametrize("entry", [0.0, 1.0])
+@pytest.mark.parametrize("same_starts", [False, True])
+def test_how_many_entries_sparse_designs_store_does_not_decide_whether_they_share_memory(entry, same_starts):
+    S = scipy.sparse.lil_matrix((N, 3))
+    S[7, 1] = entry
+    one = S.tocsr()
+    two = scipy.sparse.csr_matrix(
+        (one.data, one.indices, one.indptr.copy()) if same_starts else one, shape=S.shape
+    )
+    with pm.Model() as model:
+        b, c = pm.Normal("b", shape=(3, 1)), pm.Normal("c", shape=(3, 1))
+        means, scales = (
+            pytensor.sparse.dot(pytensor.shared(X, borrow=True), by)[:, 0] for X, by in ((one, b), (two, c))
+        )
+        pm.Normal("y", means, pm.math.exp(scales), observed=Y)
+    with pytest.raises(ModelRefusedError, match="views of one array"):
+        RecordModel(model)
+
+
+def test_sparse_designs_of_their_own_are_taken():
+    one = scipy.sparse.csr_matrix(np.round(X))
+    with pm.Model() as model:
+        b = pm.Normal("b", shape=(3, 1))
+        pm.Normal("y", sum(pytensor.sparse.dot(d, b)[:, 0] for d in (one, one, one.copy())), observed=Y)
+    assert RecordModel(model).n == N
+
+
 def test_memory_that_was_not_written_is_not_public():
     with pm.Model() as model:
         b = pm.Normal("b")

@@ -612,3 +612,14 @@ def test_an_answer_that_comes_when_the_wait_is_over():
     home._future.status = "lost"
     with pytest.raises(LostError, match="TimeoutError"):
         wait()
+
+
+@pytest.mark.parametrize("likelihood", [False, True])
+def test_a_part_of_a_likelihood_with_more_records_than_sums_are_exact_for_is_refused(likelihood, monkeypatch):
+    monkeypatch.setattr(RecordModel, "lengths", {2**29 + 1})
+    shard = Shard(Recipe(build, DATA, likelihood=likelihood))
+    if likelihood:
+        with pytest.raises(ValueError, match=r"more than 2\*\*29 records"):
+            shard.read()
+    else:
+        assert shard.read().n == 61
