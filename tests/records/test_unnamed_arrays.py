@@ -193,3 +193,13 @@ def test_an_array_may_be_named_by_itself():
     with pm.Model() as model:
         pm.Normal("y", pm.Normal("b") * pt.as_tensor(knots, name="knots").sum(), 1, observed=Y)
     assert dp.inspect(model, public=["knots"]).accepted
+
+
+def test_an_array_of_groups_that_is_read_in_two_graphs_is_named_once():
+    counties, of_row = RNG.normal(size=40), np.arange(N) % 40
+    with pm.Model() as model:
+        level = pm.Normal("level", pm.Normal("slope") * pm.Data("uranium", counties), 1, shape=40)
+        pm.Normal("y", level[of_row], 1, observed=Y)
+    with pytest.raises(ModelRefusedError, match=re.escape("public=['uranium'].")):
+        RecordModel(model)
+    assert RecordModel(model, public=["uranium"]).n == N
