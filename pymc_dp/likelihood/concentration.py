@@ -44,7 +44,7 @@ class Sizes:
     def rest(
         self,
         seen: Comparison,
-        left: Efficiency,
+        efficiency: Efficiency,
         metric: np.ndarray,
         information: np.ndarray,
         order: np.ndarray,
@@ -60,7 +60,7 @@ class Sizes:
         ----------
         seen : Comparison
             Released score and slope.
-        left : Efficiency
+        efficiency : Efficiency
             What the clip leaves of normal scores.
         metric : ndarray, shape (p, p)
         information : ndarray, shape (p, p)
@@ -70,7 +70,7 @@ class Sizes:
         """
         slope = max(float(np.trace(seen.slope)), seen.slope_noise, 1e-300)
         off = seen.slope_noise * math.sqrt(len(seen.slope)) / slope
-        normal = left.slope / left.variance
+        normal = efficiency.slope / efficiency.variance
         ratio, error = seen.trace / slope * normal, math.hypot(normal * seen.trace_noise / slope, off)
         shown = self._known[order]
         # Counts of sizes are not used farther than this from the point where they were made (in units in
@@ -80,7 +80,7 @@ class Sizes:
         if shown.any() and self.since < near:
             factor, own = self.factor(information)
             whole = np.diag(metric @ information @ metric.T)[shown].sum() * factor
-            counted = max(left.slope * float(whole), 1e-300)
+            counted = max(efficiency.slope * float(whole), 1e-300)
             again = float(np.diag(seen.slope)[shown].sum()) / counted
             off = math.sqrt(shown.sum()) * seen.slope_noise / counted
             sizes = own + DRIFT * self.since

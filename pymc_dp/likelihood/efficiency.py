@@ -127,14 +127,14 @@ class Sharpest(NamedTuple):
         Bound of scores, over the root of a record's coordinates.
     part : float
         Fraction of the round's budget that is spent on the slope.
-    left : Efficiency
+    efficiency : Efficiency
         What remains within these bounds.
     """
 
     variance: float
     clip: float
     part: float
-    left: Efficiency
+    efficiency: Efficiency
 
 
 def sharpest_bounds(n: float, mu: float, size: float, rank: int, distance: float) -> Sharpest:

@@ -202,13 +202,13 @@ class Search:
         about = self._about * (self._more if self._step < close else 1.0)
         return self._places.metric(about, self._beliefs.prior.precision, self._touched)
 
-    def _shrunk(self, left: Efficiency) -> np.ndarray:
+    def _shrunk(self, efficiency: Efficiency) -> np.ndarray:
         """Return the information for a metric: the expected slope over the part that clipping leaves."""
         last = self.rounds[-1]
-        mean, noisy = np.tensordot(last.weights, last.slopes, 1), self._slopes.expected * left.slope
+        mean, noisy = np.tensordot(last.weights, last.slopes, 1), self._slopes.expected * efficiency.slope
         mean = self._places.shrunk(mean, noisy, self._slopes.sure, last.touched)
         back = np.linalg.inv(last.metric)
-        found = symmetric(back @ mean @ back.T) / left.slope
+        found = symmetric(back @ mean @ back.T) / efficiency.slope
         return found + np.diag(np.maximum(self._slopes.least - np.diag(found), 0.0))
 
     @property
@@ -220,29 +220,31 @@ class Search:
         """Release a score with its slope, and update beliefs with them."""
         metric, overall, size = self._metric(), self._places.overall, self._longer * self._touches
         held = self._pinned.information(self._slopes.counted)
-        says = self._pinned.score(self._slopes.counted, self._point)
+        pinned = self._pinned.score(self._slopes.counted, self._point)
         distance = expected_distance(self._n, self._mu, self._distance if self.rounds else math.inf)
         best = sharpest_bounds(self._n, self._mu * math.sqrt(share), size, self._rank, distance)
         best = wide_bounds(size) if self._beliefs.exact else best
         self._taken = self._n * best.variance  # variance with noise and clipping, over that without
-        left, parts = best.left, (share * (1 - best.part), share * best.part)
-        bounds = Bounds(best.clip * math.sqrt(size), left.bound)
+        efficiency, parts = best.efficiency, (share * (1 - best.part), share * best.part)
+        bounds = Bounds(best.clip * math.sqrt(size), efficiency.bound)
         twins = number_of_twins(self._n, last, self._beliefs.exact)
         points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
         seen = self._measure.compare(points, weighted, bounds, twins, parts)
         apart = overall.apart(seen, self._longer)
-        rest = self._sizes.rest(apart.seen, left, metric, self._information, self._places.order)
+        rest = self._sizes.rest(apart.seen, efficiency, metric, self._information, self._places.order)
         rest = 1.0 if self._beliefs.exact else rest
-        left = left._replace(slope=left.slope * rest, variance=left.variance * rest**2)
-        kept = left.slope * rest**2
+        efficiency = efficiency._replace(
+            slope=efficiency.slope * rest, variance=efficiency.variance * rest**2
+        )
+        kept = efficiency.slope * rest**2
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
-        drawn = self._slopes.draw(apart, metric, held, left, *largest, *moved)
+        drawn = self._slopes.draw(apart, metric, held, efficiency, *largest, *moved)
         self._beliefs.learn(
             Round(
                 point=self._point,
                 metric=metric,
-                score=apart.seen.score + left.slope * metric @ says,
+                score=apart.seen.score + efficiency.slope * metric @ pinned,
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 spread=overall.spread,
                 bound=bounds.score,
@@ -255,16 +257,18 @@ class Search:
                 hidden=self._slopes.hidden,
                 most=bounds.score * self._slopes.number,
                 groups=self._places.lookups,
-                reachable=math.inf if self._beliefs.exact else largest_sum(seen, left, bounds, self._n, size),
+                reachable=math.inf
+                if self._beliefs.exact
+                else largest_sum(seen, efficiency, bounds, self._n, size),
             ),
             last,
         )
         self.shares.append(share)
         self._seen = seen
-        self._information = self.rounds[-1].mean / left.slope - held
+        self._information = self.rounds[-1].mean / efficiency.slope - held
         if not self._beliefs.exact:
             self._more = more_than_usual(share_of(self._seen), best.clip, size, self._rank)
-        self._about = self._shrunk(left)
+        self._about = self._shrunk(efficiency)
 
     def _points(self, last: bool, twins: int) -> np.ndarray:
         """Return the point, shape (1, p), or points spread around it like the parameters, shape (q, p)."""

@@ -148,7 +148,7 @@ class Slopes:
         seen: Apart,
         metric: np.ndarray,
         held: np.ndarray,
-        left: Efficiency,
+        efficiency: Efficiency,
         bound: float,
         largest: float,
         moved: float,
@@ -162,7 +162,7 @@ class Slopes:
         metric : ndarray, shape (p, p)
         held : ndarray, shape (p, p)
             Information that is added in directions that no record sees (`identified.py`).
-        left : Efficiency
+        efficiency : Efficiency
             Part of the slope that clipping leaves.
         bound : float
             Clipping bound of what one record adds to the score.
@@ -178,7 +178,7 @@ class Slopes:
         first, drift = self._slope is None, alike + DRIFT * min(moved, 1.0)
         change = (drift * np.minimum.outer(self.touched, self.touched)) ** 2
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
-        here = Slope(metric, seen.seen.slope / left.slope, seen.variance / left.slope**2)
+        here = Slope(metric, seen.seen.slope / efficiency.slope, seen.variance / efficiency.slope**2)
         self.released.append(here)
         if first:
             self._beside = self._correlated(here)
@@ -202,11 +202,11 @@ class Slopes:
         near = pulls_of(seen.seen.score / most, noises / most) <= AT_REST
         now = self._diagonal.within(now, expected, errors, near)
         self.expected = now.mean
-        noise = left.slope * np.sqrt(now.variance / both)
-        shared = [one.times(left.slope) for one in in_common]
-        known = left.slope * metric @ held @ metric.T
+        noise = efficiency.slope * np.sqrt(now.variance / both)
+        shared = [one.times(efficiency.slope) for one in in_common]
+        known = efficiency.slope * metric @ held @ metric.T
         largest += float(np.trace(known))
-        drawn = information.draws(left.slope * now.mean + known, noise, largest, together, shared)
+        drawn = information.draws(efficiency.slope * now.mean + known, noise, largest, together, shared)
         drawn = self._places.possible(drawn - known, metric, self._most) + known
         # Part of the mean diagonal that is added to draws, which empty groups may leave singular.
         ridge = 1e-7
@@ -215,7 +215,7 @@ class Slopes:
         slopes = with_common_factors(drawn, self._diagonal.error_of_level)
         hidden = (self._alone | (self._own_error > 0))[self._places.order]
         mean, deviation = np.diag(now.mean), hidden * np.sqrt(np.diag(now.variance))
-        sizes = np.array([left.slope * mean + np.diag(known), left.slope * deviation])
+        sizes = np.array([efficiency.slope * mean + np.diag(known), efficiency.slope * deviation])
         return Drawn(slopes, volumes, sizes, np.sqrt(seen.variance))
 
     def _before(self, metric: np.ndarray, drift: float, since: float) -> Slope:

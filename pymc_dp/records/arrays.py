@@ -221,7 +221,7 @@ class Arrays:
         rows = {label: graph.leaf_value(v) for label, v in self.leaves.items() if self.is_private(v)}
         observed = {self.model.rvs_to_values[rv] for rv in self.model.observed_RVs}
         sizes = {int(np.prod(np.shape(row))) for row in rows.values()}
-        shapes = {}
+        shapes: dict[str, tuple[int, ...]] = {}
         for label, leaf in self.leaves.items():
             value = graph.leaf_value(leaf)
             if leaf in self.declared and leaf in observed:
