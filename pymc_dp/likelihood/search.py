@@ -230,8 +230,10 @@ class Search:
         twins = number_of_twins(self._n, last, self._beliefs.exact)
         points, weighted = self._unit * self._points(last, twins), overall.root @ metric * self._unit
         seen = self._measure.compare(points, weighted, bounds, twins, parts)
-        apart = overall.apart(seen, self._longer)
-        rest = self._sizes.rest(apart.seen, efficiency, metric, self._information, self._places.order)
+        by_group = overall.by_group(seen, self._longer)
+        rest = self._sizes.rest(
+            by_group.comparison, efficiency, metric, self._information, self._places.order
+        )
         rest = 1.0 if self._beliefs.exact else rest
         efficiency = efficiency._replace(
             slope=efficiency.slope * rest, variance=efficiency.variance * rest**2
@@ -239,12 +241,12 @@ class Search:
         kept = efficiency.slope * rest**2
         most = self._n * bounds.slope * math.sqrt(self._size)
         largest, moved = (bounds.score, most), (self._moved, self._sizes.since)
-        drawn = self._slopes.draw(apart, metric, held, efficiency, *largest, *moved)
+        drawn = self._slopes.draw(by_group, metric, held, efficiency, *largest, *moved)
         self._beliefs.learn(
             Round(
                 point=self._point,
                 metric=metric,
-                score=apart.seen.score + efficiency.slope * metric @ pinned,
+                score=by_group.comparison.score + efficiency.slope * metric @ pinned,
                 noise=max(seen.score_noise, 1e-6 * bounds.score),
                 spread=overall.spread,
                 bound=bounds.score,

@@ -13,7 +13,7 @@ from pymc_dp.likelihood.information import DRIFT, Slope
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.rounds import AT_REST
 from pymc_dp.likelihood.score_sizes import Counted
-from pymc_dp.likelihood.sum_of_groups import Apart
+from pymc_dp.likelihood.sum_of_groups import ByGroup
 
 # Standard deviation of an entry beside a slope's diagonal before its release, over the number of records that
 # touch both coordinates.
@@ -145,7 +145,7 @@ class Slopes:
 
     def draw(
         self,
-        seen: Apart,
+        seen: ByGroup,
         metric: np.ndarray,
         held: np.ndarray,
         efficiency: Efficiency,
@@ -158,7 +158,7 @@ class Slopes:
 
         Parameters
         ----------
-        seen : Apart
+        seen : ByGroup
         metric : ndarray, shape (p, p)
         held : ndarray, shape (p, p)
             Information that is added in directions that no record sees (`identified.py`).
@@ -178,12 +178,12 @@ class Slopes:
         first, drift = self._slope is None, alike + DRIFT * min(moved, 1.0)
         change = (drift * np.minimum.outer(self.touched, self.touched)) ** 2
         both = np.where(np.eye(len(metric)) > 0, 1.0, 0.5)
-        here = Slope(metric, seen.seen.slope / efficiency.slope, seen.variance / efficiency.slope**2)
+        here = Slope(metric, seen.comparison.slope / efficiency.slope, seen.variance / efficiency.slope**2)
         self.released.append(here)
         if first:
             self._beside = self._correlated(here)
         most = bound * self.number
-        noises = seen.seen.score_noise * np.sqrt(np.diag(self._places.overall.spread))
+        noises = seen.comparison.score_noise * np.sqrt(np.diag(self._places.overall.spread))
         before = self._before(metric, drift, since)
         before = before._replace(variance=(1 + self._few**2) * before.variance)
         root = metric * np.sqrt(self._own / self._touched)
@@ -199,7 +199,7 @@ class Slopes:
         now, together = before.and_also(here.mean, here.variance), self._places.together
         now = self._slope = now._replace(mean=together * now.mean, variance=together * now.variance)
         errors = expected * (self._own_error / self._own)[self._places.order]
-        near = pulls_of(seen.seen.score / most, noises / most) <= AT_REST
+        near = pulls_of(seen.comparison.score / most, noises / most) <= AT_REST
         now = self._diagonal.within(now, expected, errors, near)
         self.expected = now.mean
         noise = efficiency.slope * np.sqrt(now.variance / both)

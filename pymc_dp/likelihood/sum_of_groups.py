@@ -7,17 +7,17 @@ import numpy as np
 from pymc_dp.likelihood.measurements import Comparison
 
 
-class Apart(NamedTuple):
+class ByGroup(NamedTuple):
     """A comparison in a metric in which each group is by itself.
 
     Attributes
     ----------
-    seen : Comparison
+    comparison : Comparison
     variance : ndarray, shape (p, p)
         Variance of the noise of each entry of the slope.
     """
 
-    seen: Comparison
+    comparison: Comparison
     variance: np.ndarray
 
 
@@ -64,7 +64,7 @@ class SumOfGroups:
         """Increase of a record's squared score norm, if scores are about 1 in each coordinate."""
         return self.weight * self._columns if self._groups else 0.0
 
-    def apart(self, seen: Comparison, longer: float) -> Apart:
+    def by_group(self, seen: Comparison, longer: float) -> ByGroup:
         """Transform back to z by least squares, with zero slopes between two groups.
 
         Parameters
@@ -95,7 +95,7 @@ class SumOfGroups:
             variances=seen.variances / longer,
             variance_noise=seen.variance_noise / longer,
         )
-        return Apart(found, seen.slope_noise**2 * variance)
+        return ByGroup(found, seen.slope_noise**2 * variance)
 
     def in_sum(self, places: np.ndarray) -> float:
         """Return the variance of the summed noise of these diagonal slopes, over their summed variances."""

@@ -30,7 +30,7 @@ def many(number=20_000):
     scores = OVERALL.root @ score + rng.normal(size=(number, SIZE))
     slopes = OVERALL.root @ slope @ OVERALL.root + noise
     found = [
-        OVERALL.apart(Comparison(one, 1.0, two, 1.0, np.full(SIZE, 3.0), 1.5), 1.5)
+        OVERALL.by_group(Comparison(one, 1.0, two, 1.0, np.full(SIZE, 3.0), 1.5), 1.5)
         for one, two in zip(scores, slopes, strict=True)
     ]
     return score, slope, found
@@ -42,7 +42,7 @@ def test_noise_that_comes_back_is_as_said():
     Of 15 + 120 means and as many variances, each of 20,000 normal numbers, at a fixed seed.
     """
     score, slope, found = many()
-    scores, slopes = (np.array([getattr(f.seen, name) for f in found]) for name in ("score", "slope"))
+    scores, slopes = (np.array([getattr(f.comparison, name) for f in found]) for name in ("score", "slope"))
     error = 4.5 / np.sqrt(len(scores))
     assert np.abs(scores.mean(0) - score).max() < error
     assert np.abs(np.cov(scores.T) - OVERALL.spread).max() < 1.5 * error
@@ -58,7 +58,7 @@ def test_noise_that_comes_back_is_as_said():
     beside = np.cov(slopes[:, 0, -1], slopes[:, 2, -1])
     assert abs(beside[0, 1] / beside[0, 0] + OVERALL.shared(FIRST)) < error
     assert abs(slopes[:, FIRST, -1].sum(1).var() / (0.5 * GROUPS / (1 + OVERALL.weight * GROUPS)) - 1) < 0.05
-    assert np.all(found[0].seen.variances == 2.0) and found[0].seen.variance_noise == 1.0
+    assert np.all(found[0].comparison.variances == 2.0) and found[0].comparison.variance_noise == 1.0
 
 
 def test_few_groups_have_no_weight():
@@ -96,9 +96,9 @@ def test_what_groups_share_is_known_better_by_their_sum():
             right[:groups, -1] = right[-1, :groups] = 0.3 * touched[:groups]
             noise = 100 * rng.normal(size=(size, size))
             seen = one.root @ right @ one.root + (noise + noise.T) / 2
-            here = one.apart(Comparison(np.zeros(size), 1.0, seen, 100.0, np.zeros(size), 1.0), 1.0)
+            here = one.by_group(Comparison(np.zeros(size), 1.0, seen, 100.0, np.zeros(size), 1.0), 1.0)
             alike = Alike([places], [], size, one)
-            released = Slope(np.eye(size), here.seen.slope, here.variance)
+            released = Slope(np.eye(size), here.comparison.slope, here.variance)
             learnt, (unknown,) = alike.learn(before, released, touched, 0.5)
             found.append((learnt.mean[:groups, -1] / touched[:groups]).mean())
         errors[name], said[name] = np.std(found), unknown.deviations[0, 0] / touched[0]
