@@ -27,7 +27,8 @@ def _read_as(array: np.ndarray) -> tuple[int, object, object, object]:
 def shared(a: object, b: object) -> bool:
     """Return whether two arrays have an entry in common.
 
-    How many entries a sparse matrix stores is private: of such a matrix only the owner of the memory counts.
+    How many entries a sparse matrix stores is private, so that an overlap of its entries must not decide: its
+    memory counts as shared with all that has the same owner.
     """
     if hasattr(a, "indptr") or hasattr(b, "indptr"):
         return any(_owner(x) is _owner(y) for x in _parts(a) for y in _parts(b))
