@@ -49,9 +49,10 @@ def pytest_runtest_call(item):
 
 
 def pytest_collection_finish(session):
-    """Graphs are cyclic: the garbage collector works hard here, and need not look at what was imported."""
+    """Graphs are cyclic: the garbage collector works hard here. It looks less often, and not at imports."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(100_000, 10, 10)
 
 
 def pytest_collection_modifyitems(config, items):
