@@ -13,8 +13,8 @@ _RIDGE = 1e-11
 #: Part of the prior's precision that is added to an information before a covariance is computed: records may
 #: have none in some direction.
 RIDGE = 1e-4
-# Standard deviation of a coordinate for which the prior's draws have no spread that is finite.
-_UNKNOWN = 100.0
+#: Standard deviation of a coordinate for which the prior's draws have no spread that is finite.
+UNKNOWN = 100.0
 # Matrices of at least this size are inverted one by one: by Cholesky's method this is faster then.
 _LARGE = 64
 
@@ -37,7 +37,7 @@ class Normal(NamedTuple):
     @classmethod
     def unknown(cls, mean: np.ndarray) -> "Normal":
         """Return one of which only the mean, shape (p,), is known."""
-        return cls(np.eye(mean.size) / _UNKNOWN**2, mean)
+        return cls(np.eye(mean.size) / UNKNOWN**2, mean)
 
     @classmethod
     def like(cls, draws: np.ndarray, otherwise: np.ndarray) -> "Normal":
@@ -57,7 +57,7 @@ class Normal(NamedTuple):
         least = 1e-100
         # Largest standard deviation of a prior.
         most = 1e100
-        spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, _UNKNOWN), least, most)
+        spread = np.clip(np.where(np.isfinite(spread) & (spread > 0), spread, UNKNOWN), least, most)
         constant = (draws == middle).all(axis=0)
         # Standard deviation of a constant (a reference level of zero) over its absolute value (1 if less).
         of_constants = 1e-7

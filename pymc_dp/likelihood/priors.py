@@ -7,14 +7,15 @@ import pymc as pm
 import pytensor.tensor as pt
 from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.custom import CustomDistRV
+from pymc.distributions.multivariate import ICARRV
 from pymc.distributions.simulator import SimulatorRV
-from pytensor.graph.basic import Variable
+from pytensor.graph.basic import Constant, Variable
 from pytensor.graph.op import Op
 from pytensor.graph.replace import clone_replace
 from pytensor.graph.traversal import ancestors
 from scipy.special import ndtri
 
-from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.mixtures import UNKNOWN, Normal
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.records.gate import CHECK_MODE, compile_graph
 from pymc_dp.records.row_types.ops import known
@@ -22,6 +23,8 @@ from pymc_dp.records.row_types.ops import known
 # Standard deviation of the logarithm, in the log-normal distribution that replaces a flat prior on positive
 # numbers.
 _OF_HALF_FLAT = 5.0
+# Standard deviation of the normal distribution that replaces a flat prior.
+_OF_FLAT = 100.0
 
 
 def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
@@ -44,7 +47,7 @@ def approximate_prior(public: PublicModel, start: np.ndarray) -> Normal:
     **Privacy.** A function of the public part of the model. Where a function of the user's draws (`random=`),
     none is called: it may draw from the records.
     """
-    draws = _draws(public, start.size)
+    draws = _draws(public, start)
     if draws is None:
         return Normal.unknown(start)
     return Normal.like(_without_vague_scales(draws, public, start), start)
@@ -69,8 +72,11 @@ def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndar
     return draws
 
 
-def _draws(public: PublicModel, size: int) -> np.ndarray | None:
-    """Draw the coordinates from the prior, shape (m, p); None if that is not possible."""
+def _draws(public: PublicModel, start: np.ndarray) -> np.ndarray | None:
+    """Draw the coordinates from the prior, shape (m, p); None if that is not possible for any.
+
+    A part of the coordinates that cannot be drawn is drawn around its start, as one of which nothing is known.
+    """
     parts: list[Variable] = []
 
     def keep(phi: Sequence[Variable]) -> Variable:
@@ -78,17 +84,23 @@ def _draws(public: PublicModel, size: int) -> np.ndarray | None:
         return pt.constant(0.0)
 
     public.model(keep)
-    whole = _with_proper_priors(pt.concatenate([pt.as_tensor(part).ravel() for part in parts]))
-    if any(_is_users(v.owner.op) for v in ancestors([whole]) if v.owner is not None):
+    may_be = [not any(_is_users(v.owner.op) for v in ancestors([x]) if v.owner is not None) for x in parts]
+    some = [pt.as_tensor(x).ravel() for x, known in zip(parts, may_be, strict=True) if known]
+    if not some:
         return None
+    places = np.repeat(may_be, [part.size for part in public.parts])
+    whole, size = _with_proper_priors(pt.concatenate(some)), int(places.sum())
     # Number of draws of the prior.
     number = 1000
+    ranks = np.random.default_rng(0).permuted(np.tile(np.arange(number), (start.size, 1)), axis=1).T
+    draws = start + UNKNOWN * ndtri((ranks + 0.5) / number)
     try:
         with np.errstate(all="ignore"):
             drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
-            return np.stack([_or_unknown(drawn, size) for _ in range(number)])
+            draws[:, places] = [_or_unknown(drawn, size) for _ in range(number)]
     except NotImplementedError:  # a distribution that cannot be drawn from
         return None
+    return draws
 
 
 def _or_unknown(drawn: Callable[[], np.ndarray], size: int) -> np.ndarray:
@@ -105,14 +117,33 @@ def _is_users(op: Op) -> bool:
 
 
 def _with_proper_priors(drawn: Variable) -> Variable:
-    """Replace flat priors with normal and log-normal distributions."""
-    flat: dict[Variable, Variable] = {}
-    # Standard deviation of the normal distribution that replaces a flat prior.
-    of_flat = 100.0
+    """Replace flat priors by normal and log-normal distributions, and an ICAR's by one that can be drawn."""
+    proper: dict[Variable, Variable] = {}
     for variable in ancestors([drawn]):
         op = None if variable.owner is None else variable.owner.op
         if isinstance(op, FlatRV):
-            flat[variable] = pm.Normal.dist(0.0, of_flat, size=pt.shape(variable))
+            proper[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=pt.shape(variable))
         elif isinstance(op, HalfFlatRV):
-            flat[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=pt.shape(variable))
-    return clone_replace([drawn], flat)[0] if flat else drawn
+            proper[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=pt.shape(variable))
+        elif isinstance(op, ICARRV) and variable.ndim == 1:
+            adjacency, sigma, _ = op.dist_params(variable.owner)
+            if isinstance(adjacency, Constant):
+                root = _root_of_icar(adjacency.data)
+                proper[variable] = sigma * pt.dot(root, pm.Normal.dist(0.0, 1.0, size=len(root)))
+    return clone_replace([drawn], proper)[0] if proper else drawn
+
+
+def _root_of_icar(adjacency: np.ndarray) -> np.ndarray:
+    """Return a root R, shape (m, m), of an ICAR prior's covariance ``R R'``, for the scale 1.
+
+    It is the inverse of the graph's Laplacian where that is positive. The sum of all is zero. What the prior
+    leaves free beside the sum, as the levels of regions without neighbours, is as wide as a flat prior.
+
+    Parameters
+    ----------
+    adjacency : ndarray, shape (m, m)
+    """
+    laplacian = np.diag(adjacency.sum(1)) - adjacency
+    apart = np.eye(len(laplacian)) - 1 / len(laplacian)
+    values, vectors = np.linalg.eigh(laplacian)
+    return apart @ (vectors / np.sqrt(np.maximum(values, 1 / _OF_FLAT**2)))

@@ -21,6 +21,7 @@ from pytensor.scalar.math import Erf, Erfc, Erfcx, Sigmoid, Softplus
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
+from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Dot, Sum
 from pytensor.tensor.random.basic import InvGammaRV, LogNormalRV, ParetoRV
 from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
@@ -149,56 +150,58 @@ class _Read:
         leaf = frozenset[Variable]() if isinstance(variable, Constant) else frozenset([variable])
         return self._made_of.get(variable, leaf)
 
-    def sums_with(self, value: Variable) -> list[Variable] | None:
+    def sums_with(self, value: Variable) -> list[tuple[Variable, bool]] | None:
         """Return the sums of a value and terms that depend on something else; None if it is read otherwise.
 
-        The argument of a sigmoid or a softplus counts as such a sum, if the value was multiplied by something
-        else before.
+        With each comes whether the value is in some entries of a vector and not in others, as a gap between
+        cutpoints or between components of a mixture: it then keeps the entries in order. The argument of a
+        sigmoid or a softplus counts as such a sum, if the value was multiplied by something else before.
         """
-        stack, seen, sums = [(value, False)], set[tuple[Variable, bool]](), []
+        stack, seen = [(value, False, False)], set[tuple[Variable, bool, bool]]()
+        sums: list[tuple[Variable, bool]] = []
         if value not in self._clients:
             return None
         while stack:
-            variable, multiplied = stack.pop()
-            if (variable, multiplied) in seen:
+            variable, multiplied, in_order = stack.pop()
+            if (variable, multiplied, in_order) in seen:
                 continue
-            seen.add((variable, multiplied))
+            seen.add((variable, multiplied, in_order))
             if variable in self._terms:
                 return None
             for node in self._clients.get(variable, []):
                 made, (out, *_) = frozenset().union(*map(self._of, node.inputs)), node.outputs
+                ordered = _keeps_order(node, in_order)
                 if _is(node, scalar.Add | scalar.Sub):
                     if made - {value}:
-                        sums.append(out)
+                        sums.append((out, ordered))
                     else:
-                        stack.append((out, multiplied))
+                        stack.append((out, multiplied, ordered))
                 elif self._is_linear(node, variable):
                     others = not isinstance(_op(node), _TAKES) and bool(made - {value})
-                    stack.append((out, multiplied or others))
+                    stack.append((out, multiplied or others, ordered))
                 elif multiplied and _is(node, Sigmoid | Softplus):
-                    sums.append(variable)
+                    sums.append((variable, in_order))
                 else:
                     return None
         return sums
 
-    def may_be_any(self, sums: Sequence[Variable]) -> bool:
+    def may_be_any(self, sums: Sequence[tuple[Variable, bool]]) -> bool:
         """Return whether what is computed from the sums is defined for all real values of the sums.
 
-        It is not where ``1 - exp(-s)`` is a probability, which needs s > 0; nor where a positive number is
-        added to one entry of a vector, as a gap between cutpoints or between components of a mixture, and so
-        keeps the entries in order.
+        It is not where ``1 - exp(-s)`` is a probability, which needs s > 0; nor where a positive number keeps
+        entries of a vector in order (see `sums_with`), until one of the entries is selected for each record.
         """
-        stack, seen = [(one, 0) for one in sums], set[tuple[Variable, int]]()
+        stack, seen = [(one, 0, ordered) for one, ordered in sums], set[tuple[Variable, int, bool]]()
         while stack:
-            variable, sign = stack.pop()
-            if (variable, sign) in seen:
+            variable, sign, in_order = stack.pop()
+            if (variable, sign, in_order) in seen:
                 continue
-            seen.add((variable, sign))
+            seen.add((variable, sign, in_order))
             for node in self._clients.get(variable, []):
-                after = self._sign(node, variable, sign)
-                if after is None:
+                after, ordered = self._sign(node, variable, sign), _keeps_order(node, in_order)
+                if after is None or (ordered and after == _NO_BOUND_BEHIND and not _is_shape(node, variable)):
                     return False
-                stack += [(out, after) for out in node.outputs if after != _NO_BOUND_BEHIND]
+                stack += [(out, after, ordered) for out in node.outputs if after != _NO_BOUND_BEHIND]
         return True
 
     def _sign(self, node: Apply, variable: Variable, sign: int) -> int | None:
@@ -208,8 +211,7 @@ class _Read:
         for all values, or it is not known whether it is.
         """
         power = _is(node, scalar.Pow) and _is_whole(node.inputs[1])
-        only_shape = _is(node, scalar.Second) and variable is not node.inputs[1]
-        if only_shape or isinstance(node.op, Shape | Shape_i):
+        if _is_shape(node, variable):
             return _NO_BOUND_BEHIND
         if _is(node, _EVERYWHERE) or (power and (_number(node.inputs[1], 0.0) or 0.0) % 2 == 0):
             return _NO_BOUND_BEHIND
@@ -245,7 +247,7 @@ class _Read:
         op = _op(node)
         if isinstance(op, _TAKES):
             return node.inputs[0] is variable and variable not in node.inputs[1:]
-        if isinstance(op, Join | MakeVector):
+        if isinstance(op, Join | MakeVector) or (isinstance(op, CumOp) and op.mode == "add"):
             return True
         others = [v for v in node.inputs if v is not variable]
         known = not alone or all(self._parameters.isdisjoint(self._of(v)) for v in others)
@@ -260,6 +262,24 @@ class _Read:
 
 def _op(node: Apply) -> Op:
     return node.op.core_op if isinstance(node.op, Blockwise) else node.op
+
+
+def _keeps_order(node: Apply, before: bool) -> bool:
+    """Return whether entries of a node's result may be in order since some have a positive number in addition.
+
+    A vector that is made of several terms, or of cumulative sums, has such entries; a selected one is alone.
+    """
+    op = _op(node)
+    if isinstance(op, Join | MakeVector | CumOp):
+        return True
+    selected = isinstance(op, Subtensor) and node.outputs[0].type.ndim < node.inputs[0].type.ndim
+    return before and not (selected or isinstance(op, AdvancedSubtensor | Dot | Sum))
+
+
+def _is_shape(node: Apply, variable: Variable) -> bool:
+    """Return whether a node reads only the shape of a variable."""
+    second = _is(node, scalar.Second) and variable is not node.inputs[1]
+    return second or isinstance(node.op, Shape | Shape_i)
 
 
 def _is_whole(variable: Variable) -> bool:

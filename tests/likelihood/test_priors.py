@@ -6,9 +6,9 @@ import pytensor
 import pytest
 from pytensor.tensor.random.basic import NormalRV
 
-from pymc_dp.likelihood.mixtures import Normal
+from pymc_dp.likelihood.mixtures import UNKNOWN, Normal
 from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel
+from pymc_dp.likelihood.public_model import PublicModel, name_numbers
 from pymc_dp.records.model import RecordModel
 
 
@@ -54,6 +54,9 @@ def test_a_reference_level_of_zero_is_a_constant():
     np.testing.assert_array_equal(prior.mean[:2], [0.0, 3.0])
 
 
+Y = np.random.default_rng(0).poisson(1.0, 30)
+
+
 class Drawn(NormalRV):
     """A law of the user's own."""
 
@@ -79,8 +82,42 @@ def of_a_law(mu, size):
     ids=["random", "law"],
 )
 def test_what_draws_and_is_the_users_is_not_called(prior):
-    """It may draw from the records, and what it draws would decide about released numbers."""
+    """It may draw from the records, and what it draws would decide about released numbers.
+
+    The prior of the other parameters is known nevertheless.
+    """
     with pm.Model() as model:
         pm.Normal("y", prior(), pm.HalfNormal("s"), observed=np.linspace(-1, 1, 30))
-    found = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.zeros(2))
-    np.testing.assert_array_equal(found.precision, Normal.unknown(np.zeros(2)).precision)
+    found = approximate_prior(PublicModel(RecordModel(model, verify=False)), np.array([1.0, 2.0]))
+    spreads = np.sqrt(np.diag(np.linalg.inv(found.precision)))
+    np.testing.assert_allclose(spreads, [UNKNOWN, 1.2], rtol=0.1)
+    np.testing.assert_allclose(found.mean, [1.0, -0.4], atol=0.4)
+
+
+@pytest.mark.parametrize("island", [False, True])
+def test_an_icar_prior_has_the_spread_that_its_density_has(island):
+    """PyMC cannot draw from it: the prior of all parameters counted as unknown, and little was found."""
+    number, sigma = 6, 0.5
+    adjacency = np.zeros((number, number), dtype=int)
+    chain = np.arange(number - 1 - island)
+    adjacency[chain, chain + 1] = adjacency[chain + 1, chain] = 1
+    with pm.Model() as model:
+        level = pm.ICAR("level", W=adjacency, sigma=sigma)
+        mean = pm.Normal("mean", 0, 2)
+        pm.Poisson("y", pm.math.exp(mean * np.linspace(-1, 1, 30) + level[np.arange(30) % 6]), observed=Y)
+    records = RecordModel(model, verify=False, public=["level.array_1"])
+    public = PublicModel(records)
+    order = name_numbers(public.parts)
+    found = approximate_prior(public, np.zeros(number + 1))
+    levels = [order.index(f"level[{k}]") for k in range(number)]
+    covariance = np.linalg.inv(found.precision)
+    assert np.isclose(covariance[order.index("mean"), order.index("mean")], 4, rtol=0.2)
+    laplacian = (np.diag(adjacency.sum(1)) - adjacency) / sigma**2
+    sum_of_all = np.ones((number, number)) / (0.001 * number) ** 2  # PyMC's constraint
+    vague = np.eye(number) / (100 * sigma) ** 2
+    exact = np.linalg.inv(laplacian + sum_of_all + vague)
+    np.testing.assert_allclose(np.diag(covariance[np.ix_(levels, levels)]), np.diag(exact), rtol=0.35)
+    np.testing.assert_allclose(found.mean, 0, atol=6 * 1.25 * np.sqrt(np.diag(covariance).max() / 1000))
+    deviations = np.sqrt(np.diag(exact))
+    correlations = covariance[np.ix_(levels, levels)] / np.outer(deviations, deviations)
+    np.testing.assert_allclose(correlations, exact / np.outer(deviations, deviations), atol=0.35)

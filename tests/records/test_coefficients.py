@@ -2,6 +2,7 @@
 
 import numpy as np
 import pymc as pm
+import pytensor.tensor as pt
 import pytest
 
 from pymc_dp.records.model import RecordModel
@@ -125,12 +126,32 @@ FOUND |= {
         )(pm.Normal("m")),
         {"b": (1e-6, np.inf)},
     ),
+    "a gap beside a constant": (
+        lambda: pm.NormalMixture(
+            "y", [0.3, 0.7], mu=pm.Normal("m") + pm.math.stack([0.0, positive()]), sigma=1, observed=Y
+        ),
+        {"b": (1e-6, np.inf)},
+    ),
+    "steps between cutpoints": (
+        lambda: pm.OrderedLogistic(
+            "y",
+            pm.Normal("a") * X[:, 0],
+            pt.cumsum(pt.concatenate([[pm.Normal("c")], positive(shape=2)])),
+            observed=HITS,
+        ),
+        {"b": (1e-6, np.inf)},
+    ),
+    "steps between levels": (
+        lambda: normal((pm.Normal("a") + pt.concatenate([[0.0], pt.cumsum(positive(shape=3))]))[G]),
+        {"b": ANY},
+    ),
     "none at all": (lambda: normal(pm.Normal("a") + X[:, :0] @ positive(shape=0)), {}),
 }
 OTHERS = {
     "of any size": lambda: normal(pm.Normal("a") + pm.LogNormal("b", 0, 3) * X[:, 0]),
     "of any size, heavy": lambda: normal(pm.Normal("a") + pm.HalfCauchy("b", 25) * X[:, 0]),
     "a scale": lambda: normal(0, positive()),
+    "factors of products": lambda: normal(pm.Normal("a") + pt.cumprod(positive(shape=4))[G]),
     "a rate": lambda: pm.Poisson("y", positive(), observed=HITS),
     "a rate by exposure": lambda: pm.Poisson("y", positive() * X[:, 0] ** 2, observed=HITS),
     "a probability": lambda: pm.Bernoulli("y", p=pm.Beta("b", 1, 1), observed=HITS),
