@@ -75,7 +75,7 @@ def _without_vague_scales(draws: np.ndarray, public: PublicModel, start: np.ndar
 def _draws(public: PublicModel, start: np.ndarray) -> np.ndarray | None:
     """Draw the coordinates from the prior, shape (m, p); None if that is not possible for any.
 
-    A part of the coordinates that cannot be drawn is drawn around its start, as one of which nothing is known.
+    A part of them that cannot be drawn is drawn around its start, as one of which nothing is known.
     """
     parts: list[Variable] = []
 
@@ -125,7 +125,7 @@ def _with_proper_priors(drawn: Variable) -> Variable:
             proper[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=pt.shape(variable))
         elif isinstance(op, HalfFlatRV):
             proper[variable] = pm.LogNormal.dist(0.0, _OF_HALF_FLAT, size=pt.shape(variable))
-        elif isinstance(op, ICARRV) and variable.ndim == 1:
+        elif isinstance(op, ICARRV) and variable.type.ndim == 1:
             adjacency, sigma, _ = op.dist_params(variable.owner)
             if isinstance(adjacency, Constant):
                 root = _root_of_icar(adjacency.data)

@@ -22,6 +22,10 @@ _TRUE = {"true", "yes", "t", "y", "1"}
 _FALSE = {"false", "no", "f", "n", "0"}
 # Words that readers of tables turn into truth values.
 _BOOL_WORDS = {"true": True, "false": False}
+# Texts for missing numbers that pandas' readers know.
+_NO_NUMBER = {"-1.#IND", "-1.#QNAN", "1.#IND", "1.#QNAN", "-NaN", "-nan", "NaN", "nan"}
+#: Texts that pandas' readers take for missing cells in a column of numbers. One odd cell leaves them as text.
+MISSING = {"", "#N/A", "#N/A N/A", "#NA", "<NA>", "N/A", "NA", "NULL", "None", "n/a", "null", *_NO_NUMBER}
 # Types of real numbers.
 _NUMBERS = (numbers.Real, decimal.Decimal, fractions.Fraction)
 # A time zone, as ISO 8601 writes it.
@@ -62,9 +66,13 @@ def _plain(cell: object) -> object:
 def _read(text: str) -> object:
     """Return the truth value or number that a text stands for, whatever white space is around; or the text.
 
+    A text that stands for a missing cell is None.
+
     Readers of CSV files, and NumPy, return numbers if all cells of a column are numbers, and text if one is
     not. Python's `float` reads all that they read, except for what docs/proofs/prepare lists.
     """
+    if text in MISSING:
+        return None
     word = text.strip().lower()
     if word in _BOOL_WORDS:
         return _BOOL_WORDS[word]
@@ -91,8 +99,9 @@ def number(cell: object) -> float:
 def level_text(cell: object) -> str | None:
     """Return the name of a level, or None for a missing cell: 3, 3.0, "3", "3.0" and "03" are one level.
 
-    So are true and 1, a day and its midnight, and a moment in any time zone, as an object or as text: one odd
-    cell may turn a column of one form into another, or change how all dates of a column are written.
+    So are true and 1, a day and its midnight, and a moment in any time zone, as an object or as text; it is
+    named like the same moment of UTC without a zone. One odd cell may turn a column of one form into another,
+    change how all dates of a column are written, or take their time zone away.
     """
     try:
         cell = _plain(cell)
@@ -136,8 +145,6 @@ def _moment(text: str) -> str:
         day, clock = moment.date().isoformat(), moment.time().isoformat()
     if fraction := (fraction or "").rstrip("0"):
         clock += f".{fraction}"
-    if zone:
-        return f"{day}T{clock}+00:00"
     return day if clock == _MIDNIGHT else f"{day}T{clock}"
 
 

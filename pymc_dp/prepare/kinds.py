@@ -72,7 +72,10 @@ class Category:
             raise ValueError("levels is a list of levels, not a text.")
         texts = [level_text(level) for level in self.levels]
         if not texts or None in texts or len(set(texts)) < len(texts):
-            raise ValueError("levels must be different from each other as text, none missing, at least one.")
+            raise ValueError(
+                "levels must be different from each other as text, at least one, none missing (as 'NA' and "
+                "'None' are, which readers of tables take for missing cells)."
+            )
         object.__setattr__(self, "levels", tuple(texts))
 
 

@@ -18,7 +18,6 @@ from pymc_dp.privacy.accounting.calibration import calibrate
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
-from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.rounding import round_up
@@ -135,7 +134,6 @@ class Target:
                     "use one with accounting='renyi', the default."
                 )
             worst_epsilon, worst_delta = max(epsilon, ledger.epsilon), min(delta, ledger.delta)
-        warn_weak(epsilon, delta, None)
         # For each column whose levels are found, the share of delta exp(-epsilon) that it may use.
         # Accountants count it (1 + exp(epsilon)) times, and a ledger reserves a thousandth of delta for all
         # such columns (`privacy.budget.filters`): enough for 250.

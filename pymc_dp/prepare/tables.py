@@ -51,6 +51,8 @@ def _array(column: object) -> np.ndarray:
     **Privacy.** It runs before anything is paid, and an error would reveal what is in a cell. A cell without
     a Python object (a date after the year 9999) is missing, by a rule that looks at that cell alone.
     """
+    if isinstance(column, pd.api.extensions.ExtensionArray | pd.Index):  # `.values` of some columns
+        column = pd.Series(column)
     if isinstance(column, np.ma.MaskedArray):
         unmasked = _array(np.ma.getdata(column)).astype(object)
         unmasked[np.ma.getmaskarray(column)] = None

@@ -29,6 +29,7 @@ from pymc_dp.prepare.tables import Table, columns_of, table_of
 from pymc_dp.privacy.accounting.event_sets import EventSet, decode, encode
 from pymc_dp.privacy.budget.call import check_ledger
 from pymc_dp.privacy.budget.ledger_file import Ledger
+from pymc_dp.privacy.budget.words import warn_weak
 from pymc_dp.privacy.mechanisms.summaries import IntegerSums, ThresholdedCounts
 from pymc_dp.records.sums import guarded
 from pymc_dp.records.units import unit_of, units
@@ -165,6 +166,8 @@ class Prepare:
 
         Warns
         -----
+        WeakGuaranteeWarning
+            Epsilon is large; or delta is not below 1 / n, where n is public.
         NoisySummaryWarning
             A column's constants are too noisy; this is decided from the released constants.
 
@@ -178,9 +181,10 @@ class Prepare:
         made = {release: self._measurement(release) for _, release in self._releases}
         for one in made.values():
             _ = one.measurement  # OpenDP's own price, before anything is charged
+        public_n = n if self._target.relation == "substitute" else None
+        warn_weak(self._target.epsilon, self._target.delta, public_n)
         reservation = self._pay()
         first = slice(None) if codes is None else np.unique(codes, return_index=True)[1]
-        public_n = n if self._target.relation == "substitute" else None
         self.constants_ = {
             name: constants_of(kind, columns[name][first], made, public_n)
             for name, kind in self._kinds.items()

@@ -265,7 +265,7 @@ def _op(node: Apply) -> Op:
 
 
 def _keeps_order(node: Apply, before: bool) -> bool:
-    """Return whether entries of a node's result may be in order since some have a positive number in addition.
+    """Return whether entries of a result may be in order, as a positive number is added to some of them.
 
     A vector that is made of several terms, or of cumulative sums, has such entries; a selected one is alone.
     """

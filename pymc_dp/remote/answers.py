@@ -113,6 +113,7 @@ REFUSALS: dict[str, tuple[type[PrivacyError], tuple[str, ...]]] = {
             "make both by the same function, with constants and shapes chosen without the data.",
         ),
     ),
+    "terms": (PrivacyError, ("Its records were read for another relation or unit than its terms.",)),
     "ledger": (PrivacyError, ("Its ledger is missing or cannot be used.",)),
     "relation": (BudgetError, ("Its ledger is for another neighbouring relation.",)),
     "unit": (BudgetError, ("Its ledger is for another privacy unit.",)),

@@ -156,6 +156,9 @@ class DataOwner:
             facts = shard.read()
         with _refusing("agreement"):
             check_agreement(shard.records, agreement)
+        own = shard.records.neighboring_relation, shard.unit
+        if own != (self._terms.neighboring_relation, self._terms.unit):
+            raise Refusal("terms")
         self._shard, self._d = shard, shard.records.d
         return {"n": facts.n if self._terms.neighboring_relation == "substitute" else None}
 

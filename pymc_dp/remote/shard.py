@@ -47,6 +47,11 @@ class Recipe:
     settings: RecordSettings = field(default_factory=RecordSettings)
     likelihood: bool = False
 
+    @property
+    def unit(self) -> str:
+        """Name of the privacy unit: "row" without ids."""
+        return unit_of(self.privacy_unit)[0]
+
     def pickled(self) -> bytes:
         """Serialise the recipe, including functions that were defined in a notebook."""
         return cloudpickle.dumps(self)
@@ -133,6 +138,7 @@ class Shard:
         """Make the model and check it."""
         recipe: Recipe = cloudpickle.loads(self._recipe) if isinstance(self._recipe, bytes) else self._recipe
         model, self.records, units = recipe.make()
+        self.unit = recipe.unit
         if recipe.likelihood:  # owners add noise to sums of their own
             refuse_more_than_exact(self.records.lengths, len(model.observed_RVs))
         return ShardFacts(self.records.n, self.records.n_rows, units, digest(model, self.records, units))

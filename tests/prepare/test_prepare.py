@@ -234,6 +234,18 @@ def test_public_form(fitted):
             dp.Prepare.from_json(text)
 
 
+@pytest.mark.parametrize(("relation", "warns"), [("substitute", True), ("add_remove", False)])
+def test_a_delta_that_may_publish_a_row_is_warned_of(relation, warns):
+    """Where n is public; before anything is paid."""
+    prepare = dp.Prepare(
+        {"a": dp.Category(levels=["x", "y"])}, epsilon=1.0, delta=0.2, neighboring_relation=relation
+    )
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        prepare.fit({"a": ["x", "y"] * 5})
+    assert any("not below 1 / n" in str(one.message) for one in caught) is warns
+
+
 def test_persons():
     """With ids, a person's first row counts; other rows of hers change nothing that is summed."""
     frame = {"x": [1.0, 9.0, 2.0, 9.0, 3.0]}

@@ -10,6 +10,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from pandas._libs.parsers import STR_NA_VALUES
 
 import pymc_dp as dp
 from pymc_dp.prepare import cells
@@ -178,7 +179,7 @@ def test_truth_values_and_midnights_are_what_one_odd_cell_makes_of_them():
     for column in (days, np.append(days, None), pd.Series(days), [datetime.date(2020, 1, 1)]):
         read = columns_of({"a": column}, ["a"])[0]["a"]
         assert cells.levels_of(read)[0] == "2020-01-01"
-    assert cells.level_text(pd.Timestamp("2020-01-01", tz="UTC")) == "2020-01-01T00:00:00+00:00"
+    assert cells.level_text(pd.Timestamp("2020-01-01", tz="UTC")) == "2020-01-01"
     assert cells.level_text(datetime.datetime(2020, 1, 1, 6)) == "2020-01-01T06:00:00"
     masked = list(np.ma.masked_array([1.0, 2.0], [False, True]))
     assert cells.number(masked[0]) == 1.0 and math.isnan(cells.number(masked[1]))
@@ -232,10 +233,10 @@ def test_an_equal_moment_of_another_zone_does_not_rename_a_level():
     for first in map(utc.astimezone, zones):
         column_ = pd.Series([first, utc, utc], dtype=object).astype("category")
         (read_in,) = columns_of({"c": column_}, ["c"])[0].values()
-        assert cells.levels_of(read_in) == ["2020-01-01T00:00:00+00:00"] * 3
+        assert cells.levels_of(read_in) == ["2020-01-01"] * 3
     early = pd.Timestamp("1880-01-01", tz="Europe/Berlin")  # of which the offset has seconds
     assert {cells.level_text(one) for one in (early, str(early), early.tz_convert("UTC"))} == {
-        "1879-12-31T23:06:32+00:00"
+        "1879-12-31T23:06:32"
     }
 
 
@@ -248,12 +249,9 @@ def test_an_equal_moment_of_another_zone_does_not_rename_a_level():
         ),
         ("2020-01-01T05:00:00", ["2020-01-01 05:00:00", "2020-01-01T05", "2020-01-01 05:00:00.000000000"]),
         ("2020-01-01T05:00:00.5", ["2020-01-01 05:00:00.500000", "2020-01-01T05:00:00.500"]),
+        ("2020-01-01", ["2020-01-01T01:00+01:00", "2019-12-31 19:00:00-0500", "2020-01-01T00:00Z"]),
         (
-            "2020-01-01T00:00:00+00:00",
-            ["2020-01-01T01:00+01:00", "2019-12-31 19:00:00-0500", "2020-01-01T00:00Z"],
-        ),
-        (
-            "1879-12-31T23:06:32.5+00:00",
+            "1879-12-31T23:06:32.5",
             ["1880-01-01 00:00:00.5+00:53:28", "1880-01-01T00:00:00.500000+005328"],
         ),
         (None, ["9999-12-31T23:00:00-05:00", "0001-01-01 00:00:00+01:00", "2020-02-30T00:00:00Z"]),
@@ -353,12 +351,15 @@ COLUMNS = {
     "white space": ["1\t", "\t2", "3\v", "\f4.5"],
     "any case": ["tRUE", "FaLSE", "True"],
     "with missing ones": ["1", "", "NA", "03", "inf"],
+    "missing ones by all names": ["7", *sorted(cells.MISSING - {""}), "3"],
     "numbers of many digits": ["0.30000000000000004", "12345678901234567890123", "0.1"],
     "texts": ["a", "b", " a"],
 }
 
 
-@pytest.mark.parametrize("odd", ["x", "1.5 kg", "", "1_000"])
+@pytest.mark.parametrize(
+    "odd", ["x", "1.5 kg", "", "1_000", "9223372036854775808", str(2**64 - 1), "1" + 20 * "0"]
+)
 @pytest.mark.parametrize("column_", COLUMNS.values(), ids=COLUMNS)
 def test_one_odd_cell_of_a_file_does_not_change_what_others_say(column_, odd):
     """A reader of CSV files takes "01234" for a number, and text where another cell is none: all moved."""
@@ -369,6 +370,29 @@ def test_one_odd_cell_of_a_file_does_not_change_what_others_say(column_, odd):
     for read in (cells.numbers_of, cells.truths_of, cells.levels_of):
         one, other = (list(read(columns_of(table, ["c"])[0]["c"])) for table in (alone, beside))
         np.testing.assert_equal(other[: len(column_)], one)
+
+
+def test_what_readers_take_for_missing_is_missing_everywhere():
+    """One whole number between 2^63 and 2^64 left "NA" as text: a level that 2,000 records had, or none."""
+    assert cells.MISSING == STR_NA_VALUES
+    codes = ["7", "NA", "3", "NULL"]
+    for odd in ("7", "9223372036854775808", "x"):
+        table = pd.read_csv(io.StringIO("\n".join(["c", *codes, odd])))
+        assert cells.levels_of(columns_of(table, ["c"])[0]["c"])[:4] == ["7", None, "3", None]
+    with pytest.raises(ValueError, match="none missing"):
+        dp.Category(levels=["NA", "DE"])
+
+
+def test_values_of_any_column_are_a_column():
+    """pandas has text in arrays of its own: one word in a column decided whether `.values` was refused."""
+    for cells_ in (["3", "7"], ["3", "seven"], [None, "7"]):
+        column_ = pd.read_csv(io.StringIO("\n".join(["c", *map(str, cells_)])))["c"]
+        for stored in (column_.values, column_.array, pd.Index(column_), column_.astype("category").values):
+            assert len(columns_of({"c": stored}, ["c"])[0]["c"]) == 2
+    zoned = pd.Series([pd.Timestamp("2020-01-01 12:00:00+05:30")] * 2)
+    without = np.array(["2020-01-01T06:30"] * 2, dtype="M8[us]")  # `.values`, if no cell is odd
+    for stored in (zoned.array, without, np.array([*zoned, "odd"], dtype=object)):
+        assert cells.levels_of(columns_of({"c": stored}, ["c"])[0]["c"])[0] == "2020-01-01T06:30:00"
 
 
 def test_zeros_at_the_end_and_numbers_in_arrays_are_read_as_numpy_stores_them():

@@ -530,6 +530,28 @@ def test_an_older_copy_is_noticed_while_in_use(path, ledger, tmp_path):
             use()
 
 
+def test_an_older_copy_with_other_entries_is_noticed_while_in_use(path, ledger, tmp_path):
+    """Only their number was looked at."""
+    shutil.copy(path, tmp_path / "backup.db")
+    ledger.reserve(share(0.1), label="lost")
+    shutil.copy(tmp_path / "backup.db", path)
+    Ledger(path).reserve(share(0.1), label="another")
+    for use in (lambda: ledger.reserve(share(0.1)), ledger.remaining):
+        with pytest.raises(LedgerError, match="older copy"):
+            use()
+
+
+def test_a_ledger_with_two_names_is_refused(path, ledger, monkeypatch):
+    """SQLite finds by name what a crash left to undo, and would undo what the other name had since then."""
+    other = path.with_name("other.db")
+    os.link(path, other)
+    for use in (lambda: Ledger(other), lambda: ledger.reserve(share(0.1)), ledger.remaining):
+        with pytest.raises(LedgerError, match="another name, a hard link"):
+            use()
+    other.unlink()
+    assert ledger.reserve(share(0.1)) == 1  # control
+
+
 @pytest.mark.parametrize("name", ["", ":memory:", "file:study.db", "file:study.db?mode=memory"])
 def test_what_is_not_a_path_is_refused(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

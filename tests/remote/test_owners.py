@@ -265,6 +265,26 @@ def test_why_a_model_was_refused_is_not_said(make, ids, tmp_path):
     assert "Traceback" in (tmp_path / "log").read_text()
 
 
+@pytest.mark.parametrize(
+    ("ids", "relation", "terms"),
+    [
+        (None, "substitute", {"neighboring_relation": "add_remove"}),
+        (None, "add_remove", {"neighboring_relation": "substitute"}),
+        (None, "substitute", {"neighboring_relation": "substitute", "unit": "patient"}),
+        (lambda part: np.arange(len(part[1])), "substitute", {"neighboring_relation": "substitute"}),
+    ],
+)
+def test_terms_for_other_units_than_were_read_are_refused(ids, relation, terms):
+    """Noise protected rows, and the ledger of the patients was charged."""
+    recipe = Recipe(build, DATA, ids, {"neighboring_relation": relation})
+    agree = dp.Shards(build, [DATA]).records(made_up(), neighboring_relation=relation).agreement()
+    owner = DataOwner(recipe, Terms(**TERMS, **terms))
+    assert said(owner, "open", agreement=agree) == {"refused": "terms"}
+    unit = "row" if ids is None else "id"
+    owner = DataOwner(recipe, Terms(**TERMS, neighboring_relation=relation, unit=unit))
+    assert "answer" in said(owner, "open", agreement=agree)  # control
+
+
 def test_another_prior_has_a_code(tmp_path):
     def other(part):
         with pm.Model() as model:

@@ -22,6 +22,7 @@ from pymc_dp.privacy.accounting.calibration import last_that_fits
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet
 from pymc_dp.privacy.budget.filters import Cost, PrivacyFilter
+from pymc_dp.privacy.budget.ledger_path import beside, place, refuse_second_name
 from pymc_dp.rounding import round_down, round_up
 
 # "dpLe" in ASCII: distinguishes a ledger from other SQLite files.
@@ -83,6 +84,11 @@ class Entry:
     confirmed: str | None
 
     @property
+    def made(self) -> tuple[object, ...]:
+        """What an entry has from the start, and keeps."""
+        return self.id, self.created, self.label, self.key, self.events
+
+    @property
     def status(self) -> str:
         """'reserved' or 'confirmed'."""
         return "reserved" if self.confirmed is None else "confirmed"
@@ -139,7 +145,7 @@ class Ledger:
         accounting: str | None = None,
         privacy_unit: str | None = None,
     ):
-        self.path = _place(path)
+        self.path = place(path)
         if privacy_unit is not None:
             _check_text("privacy_unit", privacy_unit)
         if not self.path.exists():
@@ -153,7 +159,7 @@ class Ledger:
                 privacy_unit or "row",
             )
         with _transaction(self.path, "DEFERRED") as (_, self._budget, entries):
-            self._seen = len(entries)
+            self._seen = entries
         for name, own, given in (
             ("epsilon", self.epsilon, epsilon),
             ("delta", self.delta, delta),
@@ -245,7 +251,7 @@ class Ledger:
                 return same[0].id
             number = len(entries) + 1 if self._fits(entries, requested) else None
             if number is not None:
-                self._insert(db, number, label, key, requested)
+                made = self._insert(db, number, label, key, requested)
         if number is None:
             raise PrivacyBudgetExceeded(
                 spent=self.spent().epsilon(self.delta),
@@ -254,17 +260,18 @@ class Ledger:
                 epsilon=self.epsilon,
                 delta=self.delta,
             )
-        self._seen = max(self._seen, number)
+        self._seen = (*entries, made)
         return number
 
     def _insert(
         self, db: sqlite3.Connection, number: int, label: str, key: str | None, events: EventSet
-    ) -> None:
+    ) -> Entry:
         values = number, _now(), label, key, events.to_json()
         db.execute(
             "INSERT INTO entry (id, created, label, key, events, digest) VALUES (?, ?, ?, ?, ?, ?)",
             (*values, _digest(self._budget.uid, *values)),
         )
+        return Entry(*values[:-1], events, None)
 
     def confirm(self, reservation: int) -> None:
         """Record that reserved work ended normally. The cost does not depend on it.
@@ -377,13 +384,13 @@ class Ledger:
                 raise LedgerError(
                     f"The ledger at {self.path} was replaced by another one while it was in use."
                 )
-            if len(entries) < self._seen:
+            if [one.made for one in entries[: len(self._seen)]] != [one.made for one in self._seen]:
                 raise LedgerError(
-                    f"The ledger at {self.path} was replaced by an older copy while it was in use: it has "
-                    f"{len(entries)} entries, and had {self._seen}. A restored backup forgets what was "
-                    "released: put the newer file back."
+                    f"The ledger at {self.path} was replaced by an older copy while it was in use: of "
+                    f"{len(self._seen)} entries that were there some are gone. A restored backup forgets "
+                    "what was released: put the newer file back."
                 )
-            self._seen = len(entries)
+            self._seen = entries
             yield db, entries
 
     # showing
@@ -419,26 +426,9 @@ class Ledger:
         return f"<h4>Privacy ledger</h4><p>{said}</p>{html_table(self._head, rows)}"
 
 
-def _place(path: object) -> Path:
-    """Return the path with links resolved, since SQLite's journal is in the directory of the file itself."""
-    if not isinstance(path, str | os.PathLike) or isinstance(os.fspath(path), bytes):
-        raise TypeError(f"path must be text or a pathlib.Path, got {type(path).__name__}.")
-    text = str(path)
-    if not text or text == ":memory:" or text.startswith("file:"):
-        raise ValueError(
-            f"path must be the path of a file, as 'study.db', not {text!r}: a ledger outlives a session."
-        )
-    return Path(os.path.realpath(text))
-
-
-def _beside(path: Path, suffixes: Sequence[str]) -> list[str]:
-    """Return names of existing files beside the ledger that SQLite would read as parts of it."""
-    return [f"{path.name}{suffix}" for suffix in suffixes if os.path.lexists(f"{path}{suffix}")]
-
-
 def _create(path: Path, rule: PrivacyFilter, unit: str) -> None:
     """Write a complete new ledger under another name, then link it to `path`, unless a file exists there."""
-    left = _beside(path, ("-journal", *_LOG))
+    left = beside(path, ("-journal", *_LOG))
     if left and not path.exists():
         raise LedgerError(
             f"There is no ledger at {path}, but {left[0]} is there, which belongs to one that was moved or "
@@ -480,8 +470,9 @@ def _transaction(path: Path, kind: str) -> Iterator[tuple[sqlite3.Connection, "_
     if not path.is_file():
         what = "What is there is not a file" if path.exists() else "It is not there any more"
         raise LedgerError(f"The ledger at {path} cannot be used. {what}.")
-    if log := _beside(path, _LOG):
+    if log := beside(path, _LOG):
         raise LedgerError(_wal(path, f"{log[0]} is beside it"))
+    refuse_second_name(path)
     try:
         with closing(_connect(path)) as db:
             db.execute(f"BEGIN {kind}")
