@@ -262,8 +262,8 @@ def test_more_events_never_cost_less(events, extra, delta):
     some = privacy.EventSet([Many(event, count) for event, count in events], "substitute")
     more = some + privacy.EventSet([extra], "substitute")
     less, total = privacy.compose(some), privacy.compose(more)
-    # The decision bounds are within 2e-4 of their suprema, and the orders tried are a grid. Each accountant by
-    # itself: the limit of many events may have a bound for more events and none for fewer.
+    # The decision bounds are within 2e-4 of their suprema, and the orders tried are a grid. Each accountant
+    # is compared with itself: the limit of many events may have a bound for more events and none for fewer.
     before, after = less.by_accountant(delta), total.by_accountant(delta)
     assert "RDP" in before and "RDP" in after
     for name in before.keys() & after.keys():
