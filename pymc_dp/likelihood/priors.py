@@ -84,22 +84,20 @@ def _draws(public: PublicModel, start: np.ndarray) -> np.ndarray | None:
         return pt.constant(0.0)
 
     public.model(keep)
-    may_be = [not any(_is_users(v.owner.op) for v in ancestors([x]) if v.owner is not None) for x in parts]
-    some = [pt.as_tensor(x).ravel() for x, known in zip(parts, may_be, strict=True) if known]
+    parts = _with_proper_priors(parts)
+    may_be = [all(_can_be_drawn(v.owner.op) for v in ancestors([x]) if v.owner is not None) for x in parts]
+    some = [pt.as_tensor(x).ravel() for x, drawn in zip(parts, may_be, strict=True) if drawn]
     if not some:
         return None
     places = np.repeat(may_be, [part.size for part in public.parts])
-    whole, size = _with_proper_priors(pt.concatenate(some)), int(places.sum())
     # Number of draws of the prior.
     number = 1000
     ranks = np.random.default_rng(0).permuted(np.tile(np.arange(number), (start.size, 1)), axis=1).T
     draws = start + UNKNOWN * ndtri((ranks + 0.5) / number)
-    try:
-        with np.errstate(all="ignore"):
-            drawn = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
-            draws[:, places] = [_or_unknown(drawn, size) for _ in range(number)]
-    except NotImplementedError:  # a distribution that cannot be drawn from
-        return None
+    with np.errstate(all="ignore"):
+        whole = pt.concatenate(some)
+        draw = compile_graph([], whole, private=(), random=True, mode=CHECK_MODE, random_seed=0)
+        draws[:, places] = [_or_unknown(draw, int(places.sum())) for _ in range(number)]
     return draws
 
 
@@ -111,15 +109,15 @@ def _or_unknown(drawn: Callable[[], np.ndarray], size: int) -> np.ndarray:
         return np.full(size, np.nan)
 
 
-def _is_users(op: Op) -> bool:
-    """Return whether code of the user's computes or draws: it may look at records, and run other code."""
-    return isinstance(op, CustomDistRV | SimulatorRV) or not known(op)
+def _can_be_drawn(op: Op) -> bool:
+    """Return whether no code of the user's computes or draws, which may look at records, nor an ICAR's."""
+    return known(op) and not isinstance(op, CustomDistRV | SimulatorRV | ICARRV)
 
 
-def _with_proper_priors(drawn: Variable) -> Variable:
+def _with_proper_priors(parts: list[Variable]) -> list[Variable]:
     """Replace flat priors by normal and log-normal distributions, and an ICAR's by one that can be drawn."""
     proper: dict[Variable, Variable] = {}
-    for variable in ancestors([drawn]):
+    for variable in ancestors(parts):
         op = None if variable.owner is None else variable.owner.op
         if isinstance(op, FlatRV):
             proper[variable] = pm.Normal.dist(0.0, _OF_FLAT, size=pt.shape(variable))
@@ -130,7 +128,7 @@ def _with_proper_priors(drawn: Variable) -> Variable:
             if isinstance(adjacency, Constant):
                 root = _root_of_icar(adjacency.data)
                 proper[variable] = sigma * pt.dot(root, pm.Normal.dist(0.0, 1.0, size=len(root)))
-    return clone_replace([drawn], proper)[0] if proper else drawn
+    return clone_replace(parts, proper) if proper else parts
 
 
 def _root_of_icar(adjacency: np.ndarray) -> np.ndarray:
