@@ -1,5 +1,7 @@
 """What the prior of the likelihood coordinates is like, for the search."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pymc as pm
 import pytensor
@@ -8,7 +10,7 @@ from pytensor.tensor.random.basic import NormalRV
 
 from pymc_dp.likelihood.mixtures import UNKNOWN, Normal
 from pymc_dp.likelihood.priors import approximate_prior
-from pymc_dp.likelihood.public_model import PublicModel, name_numbers
+from pymc_dp.likelihood.public_model import Part, PublicModel, name_numbers
 from pymc_dp.records.model import RecordModel
 
 
@@ -55,6 +57,20 @@ def test_a_reference_level_of_zero_is_a_constant():
 
 
 Y = np.random.default_rng(0).poisson(1.0, 30)
+
+
+def test_of_what_cannot_be_drawn_only_its_own_coordinates_are_unknown():
+    """Here an ICAR's with two rows, for which there is no stand-in."""
+    rows = pm.ICAR.dist(W=np.array([[0, 1], [1, 0]]), shape=(2, 2))
+    public = SimpleNamespace(
+        model=lambda keep: keep([rows, pm.Normal.dist(0, 2)]),
+        parts=[Part("level", (2, 2), "level"), Part("mean", (), "mean")],
+    )
+    found = approximate_prior(public, np.arange(5.0))
+    np.testing.assert_allclose(
+        np.sqrt(np.diag(np.linalg.inv(found.precision))), [*[UNKNOWN] * 4, 2], rtol=0.1
+    )
+    np.testing.assert_allclose(found.mean[:4], np.arange(4), atol=0.5)
 
 
 class Drawn(NormalRV):

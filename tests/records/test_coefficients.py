@@ -151,7 +151,9 @@ OTHERS = {
     "of any size": lambda: normal(pm.Normal("a") + pm.LogNormal("b", 0, 3) * X[:, 0]),
     "of any size, heavy": lambda: normal(pm.Normal("a") + pm.HalfCauchy("b", 25) * X[:, 0]),
     "a scale": lambda: normal(0, positive()),
-    "factors of products": lambda: normal(pm.Normal("a") + pt.cumprod(positive(shape=4))[G]),
+    "factors of products": lambda: normal(
+        (pm.Normal("a") + pt.concatenate([[1.0], pt.cumprod(positive(shape=3))]))[G]
+    ),
     "a rate": lambda: pm.Poisson("y", positive(), observed=HITS),
     "a rate by exposure": lambda: pm.Poisson("y", positive() * X[:, 0] ** 2, observed=HITS),
     "a probability": lambda: pm.Bernoulli("y", p=pm.Beta("b", 1, 1), observed=HITS),
