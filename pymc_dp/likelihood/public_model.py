@@ -28,58 +28,36 @@ from pymc_dp.records.several_tables import Records, TablesTwins
 from pymc_dp.records.twins import Twins
 
 
-class FreeVariable(NamedTuple):
-    """A free variable of a public model.
-
-    Attributes
-    ----------
-    variable : Variable
-    transform : Transform or None
-    initial : Variable, ndarray, str or None
-        Initial value, as `pymc.Model.set_initval` takes it.
-    """
-
-    variable: Variable
-    transform: Transform | None
-    initial: Variable | np.ndarray | str | None
-
-
 class PublicGraphs(NamedTuple):
     """Graphs of a public model, by name.
 
     Attributes
     ----------
-    free : dict of str to FreeVariable
-    potentials, deterministics, data, lengths : dict of str to Variable
+    free, potentials, deterministics, data, lengths : dict of str to Variable
         `lengths` has the lengths of dimensions.
-    phi : list of Variable
-        Parts of the likelihood coordinates.
+    initial : dict of str to Variable
+        Initial values of free variables, where these are graphs.
+    phi : dict of str to Variable
+        Parts of the likelihood coordinates, by their numbers.
     """
 
-    free: dict[str, FreeVariable]
+    free: dict[str, Variable]
+    initial: dict[str, Variable]
+    phi: dict[str, Variable]
     potentials: dict[str, Variable]
     deterministics: dict[str, Variable]
     data: dict[str, Variable]
     lengths: dict[str, Variable]
-    phi: list[Variable]
 
     @property
     def named(self) -> dict[str, Variable]:
         """All variables that a model lists by name."""
-        free = {name: one.variable for name, one in self.free.items()}
-        return {**self.data, **free, **self.deterministics, **self.potentials}
-
-    @property
-    def _others(self) -> list[dict[str, Variable]]:
-        return [self.potentials, self.deterministics, self.data, self.lengths]
+        return {**self.data, **self.free, **self.deterministics, **self.potentials}
 
     @property
     def outputs(self) -> list[Variable]:
-        """All graphs, in order: free variables, those of their initial values, phi, and the others."""
-        free = list(self.free.values())
-        given = [one.initial for one in free if isinstance(one.initial, Variable)]
-        others = [v for group in self._others for v in group.values()]
-        return [one.variable for one in free] + given + self.phi + others
+        """All graphs, in order."""
+        return [graph for graphs in self for graph in graphs.values()]
 
     def cloned(self, replaced: dict[Variable, Variable] | None = None, own: bool = False) -> "PublicGraphs":
         """Clone the graphs, with copies of shared variables, and of constants if `own` is true."""
@@ -91,17 +69,8 @@ class PublicGraphs(NamedTuple):
         outputs = clone_replace(outputs, {old: new for old, new in copies.items() if new is not old})
         for v in ancestors(outputs) if own else ():
             v.name = left_out.plain(v.name)
-        clones, plain = iter(outputs), left_out.plain
-        variables = [next(clones) for _ in self.free]
-        initial = [
-            next(clones) if isinstance(one.initial, Variable) else plain(deepcopy(one.initial))
-            for one in self.free.values()
-        ]
-        phi = [next(clones) for _ in self.phi]
-        others = [{plain(name): next(clones) for name in group} for group in self._others]
-        each = zip(self.free.items(), variables, initial, strict=True)
-        named = {plain(name): FreeVariable(v, one.transform, start) for (name, one), v, start in each}
-        return PublicGraphs._make((named, *others, phi))
+        clones = iter(outputs)
+        return PublicGraphs(*({left_out.plain(name): next(clones) for name in graphs} for graphs in self))
 
 
 class Part(NamedTuple):
@@ -169,29 +138,23 @@ class PublicModel:
 
     def __init__(self, records: Records):
         reading, model = records.reading, records._model
-        opaque, hidden = reading.opaque, set(records.withheld_dims)
+        opaque, hidden, plain = reading.opaque, set(records.withheld_dims), left_out.plain
         released = [name for name in opaque.deterministics if name in records.released_variables]
-        deterministics = dict(
-            zip(
-                released,
-                opaque.with_observed([opaque.deterministics[name] for name in released]),
-                strict=True,
-            )
+        deterministics, potentials = (
+            dict(zip(names, opaque.with_observed([group[name] for name in names]), strict=True))
+            for names, group in ((released, opaque.deterministics), (opaque.potentials, opaque.potentials))
         )
-        potentials = dict(
-            zip(opaque.potentials, opaque.with_observed(list(opaque.potentials.values())), strict=True)
-        )
-        free = {
-            name: FreeVariable(
-                clone,
-                opaque.transforms[clone],
-                opaque.initial_values.get(rv, model.rvs_to_initial_values[rv]),
-            )
-            for rv, (name, clone) in zip(model.free_RVs, opaque.free.items(), strict=True)
+        free: dict[str, Variable] = opaque.free
+        initial = {
+            name: opaque.initial_values.get(rv, model.rvs_to_initial_values[rv])
+            for rv, name in zip(model.free_RVs, free, strict=True)
         }
-        given = [v.initial for v in free.values() if isinstance(v.initial, Variable)]
+        given = {name: v for name, v in initial.items() if isinstance(v, Variable)}
+        self._transforms = {plain(name): opaque.transforms[clone] for name, clone in free.items()}
+        self._initial = {plain(k): plain(deepcopy(v)) for k, v in initial.items() if k not in given}
         sources = records.coordinates.sources
-        graphs = [*opaque.free.values(), *given, *potentials.values(), *deterministics.values(), *sources]
+        public = (free, given, potentials, deterministics)
+        graphs = [*(v for group in public for v in group.values()), *sources]
         data = _public_data(records, graphs)
         dims = {
             name: tuple(None if dim in hidden else dim for dim in model.named_vars_to_dims.get(name, ()))
@@ -200,15 +163,14 @@ class PublicModel:
         used = {dim for of_one in dims.values() for dim in of_one}
         lengths = {name: length for name, length in opaque.lengths.items() if name in used}
         self.longest_step = longest_step(model.observed_RVs)
-        plain = left_out.plain
         self._dims = {plain(name): tuple(map(plain, one)) for name, one in dims.items() if any(one)}
         self._coords = {plain(name): left_out.labels_of(name, model.coords[name]) for name in lengths}
         self._order = [*map(plain, model.named_vars)]
-        self.parts = _parts(records, free, deterministics)
+        self.parts = _parts(records, deterministics)
         left_out.check_public(records, [*graphs, *lengths.values()])
         spreads = records.coordinates.spreads
         whole = records.coordinates.replaced
-        phi = [source if source in whole else _on_its_scale(source, free) for source in sources]
+        phi = [source if source in whole else _on_its_scale(source, opaque.transforms) for source in sources]
         phi = [spreads[v].coordinate(x) if v in spreads else x for v, x in zip(sources, phi, strict=True)]
         pairs = zip(self.parts, sources, strict=True)
         each = [(spreads.get(source), k) for part, source in pairs for k in range(part.size)]
@@ -218,7 +180,8 @@ class PublicModel:
         priors = [(v in own and bounds_of(v, opaque.transforms[v])) or anywhere for v in sources]
         sizes = [part.size for part in self.parts]
         self.bounds, self.support = (np.repeat(np.array(one).T, sizes, axis=1) for one in (within, priors))
-        found = PublicGraphs(free, potentials, deterministics, data, lengths, phi)
+        numbered = {str(k): one for k, one in enumerate(phi)}
+        found = PublicGraphs(free, given, numbered, potentials, deterministics, data, lengths)
         instead = left_out.read_by_shape(found.outputs) | left_out.stand_ins(records)
         self.graphs = found.cloned(instead, own=True)
 
@@ -240,24 +203,22 @@ class PublicModel:
         # New nodes keep no traceback. The model is independent of any context that is open.
         with config.change_flags(traceback__limit=0), pm.Model(model=None) as model:
             graphs = self.graphs.cloned()
-            free = {one.variable for one in graphs.free.values()}
             for name, length in graphs.lengths.items():
                 model.add_coord(name, deepcopy(self._coords[name]), length=length)
             for name in sorted(graphs.named, key=self._order.index):
                 variable = graphs.named[name]
                 variable.name = name
                 if name in graphs.free:
-                    one = graphs.free[name]
                     model.free_RVs.append(variable)
-                    transform = one.transform
+                    transform = self._transforms[name]
                     if (
                         transform is None
                         and estimates is not None
                         and f"{name}_centring__" not in graphs.named
                     ):
-                        transform = centring_of(variable, free, estimates.get(name))
+                        transform = centring_of(variable, {*graphs.free.values()}, estimates.get(name))
                     model.create_value_var(variable, transform=transform, default_transform=None)
-                    model.set_initval(variable, one.initial)
+                    model.set_initval(variable, graphs.initial.get(name, deepcopy(self._initial.get(name))))
                 elif name in graphs.data:
                     model.data_vars.append(variable)
                 elif name in graphs.potentials:
@@ -265,7 +226,7 @@ class PublicModel:
                 else:
                     model.deterministics.append(variable)
                 model.add_named_variable(variable, dims=self._dims.get(name))
-            add_potential(log_likelihood(graphs.phi))
+            add_potential(log_likelihood([*graphs.phi.values()]))
         return model
 
 
@@ -308,19 +269,17 @@ def _public_data(records: Records, graphs: Sequence[Variable]) -> dict[str, Vari
     return {data.name: data for data in records._model.data_vars if data in known - private}
 
 
-def _parts(
-    records: Records, free: Mapping[str, FreeVariable], deterministics: Mapping[str, Variable]
-) -> list[Part]:
+def _parts(records: Records, deterministics: Mapping[str, Variable]) -> list[Part]:
     """Return the parts of the likelihood coordinates: names, shapes and expressions in words."""
-    seen = records.coordinates
-    known = {one.variable: name for name, one in free.items()}
+    seen, opaque = records.coordinates, records.reading.opaque
+    known = {variable: name for name, variable in opaque.free.items()}
     names, expressions = [], []
     for source, (name, _) in zip(seen.sources, seen.names, strict=True):
         said, own = in_words(source, known), name if name in deterministics else None
         if source in seen.spreads:
             own = said = seen.spreads[source].in_words(known[source])
         elif source in known:
-            transform = None if source in seen.replaced else free[known[source]].transform
+            transform = None if source in seen.replaced else opaque.transforms[source]
             own = known[source] if transform is None else f"{known[source]}_{transform.name}__"
             said = known[source] if transform is None else f"{transform.name}({known[source]})"
         names.append(left_out.plain(own or said))
@@ -330,9 +289,7 @@ def _parts(
     return [Part(*one) for one in zip(unique, seen.shapes.values(), expressions, strict=True)]
 
 
-def _on_its_scale(source: Variable, free: Mapping[str, FreeVariable]) -> Variable:
+def _on_its_scale(source: Variable, transforms: Mapping[Variable, Transform | None]) -> Variable:
     """Return the transformed value of a free variable, which the likelihood reads; others unchanged."""
-    one = next((one for one in free.values() if one.variable is source), None)
-    if one is None or one.transform is None:
-        return source
-    return one.transform.forward(source, *source.owner.inputs)
+    transform = transforms.get(source)
+    return source if transform is None else transform.forward(source, *source.owner.inputs)
