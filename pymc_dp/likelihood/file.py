@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -13,20 +14,12 @@ from pymc_dp.privacy.budget.known import LikelihoodFacts
 FORMAT = 1
 
 
-def encode(
-    parts: list[Part],
-    point: np.ndarray,
-    gradient: np.ndarray,
-    information: np.ndarray,
-    facts: LikelihoodFacts,
-) -> str:
+def encode(parts: Iterable[Part], arrays: Mapping[str, np.ndarray], facts: LikelihoodFacts) -> str:
     """Write a likelihood as JSON text, such that every number is read back exactly."""
     content = {
         "format": FORMAT,
         "coordinates": [{**part._asdict(), "shape": list(part.shape)} for part in parts],
-        "point": point.tolist(),
-        "gradient": gradient.tolist(),
-        "information": information.tolist(),
+        **{name: array.tolist() for name, array in arrays.items()},
         "facts": facts,
     }
     return json.dumps({**content, "digest": digest(content)}, allow_nan=False, indent=1)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy import stats
 
 from pymc_dp.likelihood.centre import compiled, length_of
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
+from pymc_dp.likelihood.mixtures import Message, Normal, symmetric
 from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
@@ -257,11 +257,10 @@ def where_to_look(
     -----
     **Privacy.** Functions of what was released.
     """
-    covariance = inverse(message.information + prior.precision)
+    mean, covariance = message.moments(prior)
     unit = np.sqrt(np.diag(covariance))  # parameters may have any scale
     values, vectors = np.linalg.eigh(covariance / np.outer(unit, unit))
     root = unit[:, None] * vectors * np.sqrt(np.maximum(values, 0.0))
-    mean = covariance @ (message.vector + prior.precision @ prior.mean)
     wider = np.maximum(np.linalg.eigvalsh(root.T @ symmetric(information) @ root), 0.0)
     left = np.linalg.eigvalsh(root.T @ prior.precision @ root)
     # A direction of the parameters is hardly known if its posterior variance is more than this fraction of

@@ -15,11 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy.linalg import null_space
 
-from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.measurements import Comparison, NoisySums, Shapes
+from pymc_dp.likelihood.measurements import Shapes
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.points import UNBOUNDED
-from pymc_dp.likelihood.score_sizes import Scales
 
 
 def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.ndarray:
@@ -231,43 +229,3 @@ def _of_differences(covariance: np.ndarray, places: np.ndarray) -> float:
     """Return the variance of independent levels that differ as much as these coordinates do."""
     some = covariance[np.ix_(places, places)]
     return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)
-
-
-class SumsOfIdentified:
-    """Noisy sums in the coordinates that records see: `NoisySums`.
-
-    Parameters
-    ----------
-    measurements : NoisySums
-        Noisy sums in all coordinates.
-    source : IdentifiedCoordinates
-
-    Notes
-    -----
-    **Privacy.** Asks for sums in a metric that is zero for the coordinates that are left out.
-    """
-
-    def __init__(self, measurements: NoisySums, source: IdentifiedCoordinates):
-        self._measure, self._seen = measurements, source
-        self.source: Shapes = source
-
-    @property
-    def left(self) -> float:
-        """Share of the budget that is neither spent nor kept."""
-        return self._measure.left
-
-    def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
-        """See `Measurements.scales`."""
-        seen = self._measure.scales(self._seen.phi(phi), twins, share)
-        return seen._replace(counts=seen.counts[self._seen.kept])
-
-    def compare(
-        self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
-    ) -> Comparison:
-        """See `Measurements.compare`."""
-        source, p = self._seen, self._measure.source.size
-        whole, places = np.zeros((p, p)), np.ix_(source.kept, source.kept)
-        whole[places] = metric
-        seen = self._measure.compare(source.phi(phi), whole, bounds, twins, shares)
-        score, variances = seen.score[source.kept], seen.variances[source.kept]
-        return seen._replace(score=score, slope=seen.slope[places], variances=variances)

@@ -233,8 +233,8 @@ class Likelihood:
         return read
 
     def _text(self) -> str:
-        arrays = self.point, self.gradient, self.information
-        return file.encode(list(self.coordinates), *arrays, self.facts)
+        arrays = {"point": self.point, "gradient": self.gradient, "information": self.information}
+        return file.encode(self.coordinates, arrays, self.facts)
 
     def __reduce__(self):
         return Likelihood._read, (self._text(),)

@@ -8,14 +8,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from pymc_dp.likelihood.fit import judge_fit, share_of_fit, where_to_look
-from pymc_dp.likelihood.identified import IdentifiedCoordinates, SumsOfIdentified
+from pymc_dp.likelihood.identified import IdentifiedCoordinates
 from pymc_dp.likelihood.measurements import AllSums, Count, Measurements, NoisySums
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.near_zero import NearZero
 from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.likelihood.rounds import Found
 from pymc_dp.likelihood.search import Search
-from pymc_dp.likelihood.shares import portions
+from pymc_dp.likelihood.shares import Portion, portions
 from pymc_dp.likelihood.step_length import LONGEST_STEP
 from pymc_dp.privacy.budget.known import AccuracyFacts, Censoring, Fit
 
@@ -118,20 +118,22 @@ def search_from(measurements: AllSums, n: float, mu: float, public: Public) -> t
     found, settled = [], AccuracyFacts()
     if measurements.doubtful:
         measurements, settled = _settle_bounds(measurements, n)
-    for part in portions(measurements):
-        one = _search(part, n, mu * math.sqrt(part.share), public)
-        found.append(one._replace(shares=[part.share * share for share in one.shares]))
+    for part, share, later in portions(measurements):
+        one = _search(part, share, later, n, mu * math.sqrt(share), public)
+        found.append(one._replace(shares=[share * own for own in one.shares]))
     whole = Found.joined(found)
     return whole, {**settled, "fit": look_at_fit(measurements, whole, public.prior, public.near_zero)}
 
 
-def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Found:
-    """Search for the coordinates that are in some of the observed variables."""
+def _search(
+    measurements: NoisySums, share: float, later: float, n: float, mu: float, public: Public
+) -> Found:
+    """Search for the coordinates that are in some of the observed variables, with a portion of the budget."""
     start, spreads = public.start, public.near_zero.spreads
     seen = IdentifiedCoordinates(measurements.source, public.prior)
     own = NearZero({i: spreads[k] for i, k in enumerate(seen.kept) if k in spreads})
     within = seen.within(np.broadcast_to(public.bounds, (2, len(start))))
-    sums, prior = SumsOfIdentified(measurements, seen), seen.prior(public.prior)
+    sums, prior = Portion(measurements, seen, share, later), seen.prior(public.prior)
     search = Search(sums, n, mu, prior, own, public.longest, within, seen.pinned)
     with np.errstate(all="ignore"):
         try:
@@ -156,16 +158,16 @@ def _search(measurements: NoisySums, n: float, mu: float, public: Public) -> Fou
 
 def look_at_fit(measurements: NoisySums, found: Found, prior: Normal, near_zero: NearZero) -> Fit:
     """Release counts for the test of the fit, if a share was kept for it: see `judge_fit`."""
+    nothing = judge_fit(None)
     if not isinstance(measurements, Measurements) or "spread" not in measurements.kept:
-        return judge_fit(None)
+        return nothing
     if not np.any(found.message.information):
-        return judge_fit(None)
+        return nothing
     try:
         psi, metric, wider, hardly = where_to_look(found.message, found.information, prior)
     except np.linalg.LinAlgError:  # of released numbers; the likelihood that was paid for is not lost
-        return judge_fit(None)
+        return nothing
     phi = near_zero.phi(psi)
     metric = metric / near_zero.slopes(phi)
-    if not (np.isfinite(phi).all() and np.isfinite(metric).all()):
-        return judge_fit(None)
-    return judge_fit(measurements.spread(phi, metric), wider, hardly)
+    is_finite = np.isfinite(phi).all() and np.isfinite(metric).all()
+    return judge_fit(measurements.spread(phi, metric), wider, hardly) if is_finite else nothing

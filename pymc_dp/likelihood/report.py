@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from pymc_dp.likelihood.mixtures import Normal, inverse
+from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.points import UNBOUNDED
 from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
@@ -64,9 +64,7 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
-        *_of_nothing(facts["verdict"].values()),
-        *_of_names(facts["verdict"], _ONE_SIDED, _WHY_ONE_SIDED),
-        *_of_names(facts["verdict"], _BEYOND, _WHY_BEYOND),
+        *_reasons(facts["verdict"]),
         *accuracy_rows(facts),
         *public_rows(
             facts.get("public_arrays", ()),
@@ -120,16 +118,13 @@ def _of_owner(owner: OwnersGuarantee) -> str:
     return words.of_owner(promised, owner["unit"], owner["n"], "", owner["ledger"])
 
 
-def _of_nothing(verdicts: Collection[Verdict]) -> list[tuple[str, str]]:
-    """Return possible reasons, if nothing is known about any parameter."""
-    nothing = all(one.get("verdict") == _TELLS_LITTLE and one.get("of_prior") == 1.0 for one in verdicts)
-    return [("Why", _WHY_NOTHING)] if nothing else []
-
-
-def _of_names(verdicts: Mapping[str, Verdict], verdict: str, why: str) -> list[tuple[str, str]]:
-    """Return an explanation of a verdict, once for all parameters that have it."""
-    names = [name for name, one in verdicts.items() if one.get("verdict") == verdict]
-    return [("Why", why.format(", ".join(names)))] if names else []
+def _reasons(verdicts: Mapping[str, Verdict]) -> words.Rows:
+    """Yield explanations: of verdicts, once for all parameters that have one; and if nothing is known."""
+    if all(one.get("verdict") == _TELLS_LITTLE and one.get("of_prior") == 1.0 for one in verdicts.values()):
+        yield "Why", _WHY_NOTHING
+    for verdict, why in _WHY.items():
+        if names := [name for name, one in verdicts.items() if one.get("verdict") == verdict]:
+            yield "Why", why.format(", ".join(names))
 
 
 def _of_parameter(said: Mapping[str, object]) -> str:
@@ -150,20 +145,17 @@ def _number(value: object) -> str:
 _TELLS_LITTLE = "says little"
 # Verdict on a parameter that records bound on one side only.
 _ONE_SIDED = "says little: bounded on one side alone"
-# Explanation of that verdict.
-_WHY_ONE_SIDED = (
-    "Records say that {} is at least so far from its initial value, and not how much farther: as where all "
-    "outcomes are alike, a plane separates them, or noise hides the few that would tell. Beyond, the prior "
-    "decides; one that rules out what cannot be is the mend, or more records, or a larger epsilon."
-)
 # Verdict on a parameter whose estimate is far beyond a bound of its prior.
 _BEYOND = "in doubt: beyond its bound"
-# Explanation of that verdict.
-_WHY_BEYOND = (
-    "Records are likeliest where {} is beyond a bound of its prior, by more than four standard errors. "
-    "Either the prior rules out what they say; or the parameter is periodic, as a phase is, and its other "
-    "end is meant: then write it by a sine and a cosine."
-)
+# Explanations of verdicts.
+_WHY = {
+    _ONE_SIDED: "Records say that {} is at least so far from its initial value, and not how much farther: as "
+    "where all outcomes are alike, a plane separates them, or noise hides the few that would tell. Beyond, "
+    "the prior decides; one that rules out what cannot be is the mend, or more records, or a larger epsilon.",
+    _BEYOND: "Records are likeliest where {} is beyond a bound of its prior, by more than four standard "
+    "errors. Either the prior rules out what they say; or the parameter is periodic, as a phase is, and its "
+    "other end is meant: then write it by a sine and a cosine.",
+}
 # Explanation where nothing was found about any parameter.
 _WHY_NOTHING = (
     "Nothing was found of any parameter: the search did not arrive where the parameters are, noise hides "
@@ -213,9 +205,7 @@ def judge(
     # small.
     without = np.minimum(*(_deviations(one + prior.precision) for one in (found.information, found.least)))
     before = _deviations(prior.precision)
-    mean = inverse(found.message.information + prior.precision) @ (
-        found.message.vector + prior.precision @ prior.mean
-    )
+    mean = found.message.moments(prior)[0]
     # An estimate is reported as beyond a bound if it is more than this many standard errors beyond.
     far_beyond = 4.0
     beyond = np.maximum(bounds[0] - mean, mean - bounds[1]) > far_beyond * private

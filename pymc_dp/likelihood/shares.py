@@ -9,7 +9,8 @@ for each search, it is only sqrt(T) times as large.
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds
-from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums
+from pymc_dp.likelihood.identified import IdentifiedCoordinates
+from pymc_dp.likelihood.measurements import AllSums, Comparison, NoisySums, Shapes
 from pymc_dp.likelihood.score_sizes import Scales
 
 # Least share of the budget for a count of score sizes.
@@ -128,49 +129,60 @@ def at_most(share: float, left: float) -> float:
 
 
 class Portion:
-    """`NoisySums` that spend only a portion of the budget.
+    """`NoisySums` in the coordinates that records see, which spend only a portion of the budget.
 
     Parameters
     ----------
     measurements : NoisySums
+        Noisy sums in all coordinates, with the whole budget.
+    source : IdentifiedCoordinates
     share : float
         The portion, as a share of the whole budget. Shares of the search that uses it are relative to it.
     others : float
         Share of the whole budget that is reserved for the portions that come later.
 
-    Attributes
-    ----------
-    source : Shapes
-    share : float
+    Notes
+    -----
+    **Privacy.** Asks for sums in a metric that is zero for the coordinates that are left out.
     """
 
-    def __init__(self, measurements: NoisySums, share: float, others: float):
-        self._measure, self.share, self._others = measurements, share, others
-        self.source = measurements.source
+    def __init__(
+        self,
+        measurements: NoisySums,
+        source: IdentifiedCoordinates,
+        share: float = 1.0,
+        others: float = 0.0,
+    ):
+        self._measure, self._seen, self._share, self._others = measurements, source, share, others
+        self.source: Shapes = source
 
     @property
     def left(self) -> float:
         """Remaining budget, as a share of the portion."""
-        return (self._measure.left - self._others) / self.share
+        return (self._measure.left - self._others) / self._share
 
     def scales(self, phi: np.ndarray, twins: int, share: float) -> Scales:
         """See `Measurements.scales`."""
-        return self._measure.scales(phi, twins, self.share * share)
+        seen = self._measure.scales(self._seen.phi(phi), twins, self._share * share)
+        return seen._replace(counts=seen.counts[self._seen.kept])
 
     def compare(
         self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int, shares: tuple[float, float]
     ) -> Comparison:
         """See `Measurements.compare`."""
-        of_score, of_slope = shares
-        return self._measure.compare(
-            phi, metric, bounds, twins, (self.share * of_score, self.share * of_slope)
-        )
+        kept, p = self._seen.kept, self._measure.source.size
+        whole, places = np.zeros((p, p)), np.ix_(kept, kept)
+        whole[places] = metric
+        own = self._share * shares[0], self._share * shares[1]
+        seen = self._measure.compare(self._seen.phi(phi), whole, bounds, twins, own)
+        return seen._replace(score=seen.score[kept], slope=seen.slope[places], variances=seen.variances[kept])
 
 
-def portions(measurements: AllSums) -> list[Portion]:
+def portions(measurements: AllSums) -> list[tuple[NoisySums, float, float]]:
     """Divide the remaining budget among observed variables that have no likelihood coordinate in common.
 
-    Those that have coordinates in common are one `Portion`.
+    Those that have coordinates in common are one portion. Returned are the arguments of each `Portion`: its
+    noisy sums, its share of the budget, and the share of those that come later.
     """
     apart, left = measurements.apart, measurements.left
     # Portions of the budget are in proportion to the number of coordinates that a unit touches in each, plus
@@ -180,4 +192,4 @@ def portions(measurements: AllSums) -> list[Portion]:
     weights = np.array([one.source.touched + coordinates_to_begin for one in apart], dtype=float)
     shares = weights / weights.sum() if len(apart) > 1 else np.ones(1)
     later = left * (1 - np.cumsum(shares)).clip(0.0)
-    return [Portion(*one) for one in zip(apart, map(float, shares), map(float, later), strict=True)]
+    return [*zip(apart, shares.tolist(), later.tolist(), strict=True)]

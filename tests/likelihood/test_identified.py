@@ -9,10 +9,11 @@ from pytensor import tensor as pt
 from scipy.linalg import subspace_angles
 
 import pymc_dp as dp
-from pymc_dp.likelihood.identified import IdentifiedCoordinates, SumsOfIdentified, unseen
+from pymc_dp.likelihood.identified import IdentifiedCoordinates, unseen
 from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.mixtures import Message, Normal
 from pymc_dp.likelihood.score_sizes import OCTAVES, Scales
+from pymc_dp.likelihood.shares import Portion
 from pymc_dp.records import graph
 from pymc_dp.records.several_tables import TablesTwins, read_records
 from pymc_dp.records.twins import Twins
@@ -152,7 +153,7 @@ def test_what_is_left_is_asked_of_nobody():
         compare=compare,
         scales=lambda phi, twins, share: Scales(np.arange(7.0)[:, None] + np.zeros(OCTAVES), 1.0),
     )
-    sums = SumsOfIdentified(measured, seen)
+    sums = Portion(measured, seen)
     found = sums.compare(np.ones(6), 2 * np.eye(6), None, 4, (0.1, 0.1))
     phi, metric = asked[0]
     assert phi[seen.left[0]] == 0 and not metric[seen.left].any() and not metric[:, seen.left].any()

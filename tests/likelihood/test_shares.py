@@ -3,10 +3,12 @@
 from fractions import Fraction
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from pymc_dp.likelihood import releases, shares
+from pymc_dp.likelihood.score_sizes import Scales
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.2, 1.0, 5.0])
@@ -65,26 +67,37 @@ class Asked:
     def scales(self, phi, twins, share):
         self.budget.unspent -= Fraction(share)
         self.budget.asked.append(share)
+        return Scales(np.zeros(1), 1.0)
+
+
+ALL = SimpleNamespace(kept=slice(None), phi=lambda phi: phi)
+
+
+def portions(asked):
+    """Arguments of the portions, of which all coordinates are kept, and these."""
+    found = shares.portions(asked)
+    return [(share, shares.Portion(of_one, ALL, share, later)) for of_one, share, later in found]
 
 
 def test_one_search_has_the_whole_budget():
-    (one,) = shares.portions(Asked(7, kept=0.025))
-    assert one.share == 1.0 and one.left == 0.975
+    ((share, one),) = portions(Asked(7, kept=0.025))
+    assert share == 1.0 and one.left == 0.975
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.025])
 def test_portions_are_of_one_budget_and_go_by_coordinates(kept):
     asked = Asked(4, 1, 30, kept=kept)
-    found = shares.portions(asked)
-    assert sum(one.share for one in found) == pytest.approx(1.0, abs=1e-15)
-    assert found[0].share / found[1].share == pytest.approx(6 / 3)
-    for one in found:
+    found = portions(asked)
+    parts = [share for share, _ in found]
+    assert sum(parts) == pytest.approx(1.0, abs=1e-15)
+    assert parts[0] / parts[1] == pytest.approx(6 / 3)
+    for _, one in found:
         assert one.left == pytest.approx(1 - kept, abs=1e-8)  # whatever those before have left
         for part in (0.2, 0.3, 1.0):
             one.scales(None, 0, part * one.left * (1 - 1e-9))
     assert asked.budget.unspent >= 0 and asked.left == pytest.approx(0.0, abs=1e-8)
     ends = [sum(asked.budget.asked[:k]) for k in (3, 6, 9)]
-    assert ends == pytest.approx([(1 - kept) * sum(one.share for one in found[: k + 1]) for k in range(3)])
+    assert ends == pytest.approx([(1 - kept) * sum(parts[: k + 1]) for k in range(3)])
 
 
 def test_blas_has_one_thread_during_a_search(monkeypatch):
