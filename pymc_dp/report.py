@@ -7,7 +7,7 @@ import numpy as np
 from xarray import DataTree
 
 from pymc_dp.likelihood.draws import LIKELIHOOD
-from pymc_dp.likelihood.report import accuracy_rows, public_rows
+from pymc_dp.likelihood.report import accuracy_rows, closing_rows
 from pymc_dp.printing import html_terms
 from pymc_dp.privacy.budget import words
 from pymc_dp.privacy.budget.facts import DRAW, STAT
@@ -89,9 +89,7 @@ class PrivacyReport:
         yield from words.of_budget(plan.epsilon, plan.delta, facts["n"])
         for owner in facts.get("owners", ()):
             yield f"Owner {owner['name']}", _of_owner(owner)
-        known = words.count_in_words(facts["n"], facts.get("tables", ()))
-        yield "Protected unit", words.whole(unit) + known
-        yield "Neighbouring data", words.name_relation(plan.neighboring_relation, unit)
+        yield from words.of_unit(unit, facts["n"], facts.get("tables", ()), plan.neighboring_relation)
         yield "Mechanism", f"{facts['step']}: {facts['mechanism']}"
         yield "Target", facts["approximation"] or "exact, where nothing is clipped"
         yield from _iterations(facts, plan)
@@ -114,9 +112,9 @@ class PrivacyReport:
         drawn = ", ".join(facts["released_variables"])
         yield "Released", f"draws of {drawn}; {what}; data-free sampler stats"
         yield from _predictions(facts)
-        yield from _public(facts)
-        yield "Assumed", " ".join(ASSUMPTIONS)
-        yield "Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
+        left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
+        left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
+        yield from closing_rows(facts, left_out, ASSUMPTIONS)
 
     def _prices(self) -> Rows:
         plan = self.plan
@@ -174,13 +172,6 @@ def _predictions(facts: Facts) -> Rows:
         at = ", ".join(f"{name} ({', '.join(map(str, shape))})" for name, shape in made["inputs"].items())
         of = f"of {', '.join(made['variables'])} at inputs that are public by the user's word"
         yield "Predictions", f"{of}: {at or 'none are needed'}; computed from the release alone, at no cost"
-
-
-def _public(facts: Facts) -> Rows:
-    """Yield what was taken as public, and what is left out."""
-    left_out = [f"{name} (reads rows)" for name in facts.get("left_out_deterministics", ())]
-    left_out += [f"{name} (excluded)" for name in facts.get("excluded_deterministics", ())]
-    yield from public_rows(facts.get("public_arrays", ()), facts.get("trusted_ops", ()), left_out)
 
 
 def privacy_report(idata: DataTree) -> PrivacyReport:

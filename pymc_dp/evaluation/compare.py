@@ -63,19 +63,15 @@ class Comparison:
         base = self.totals[self.reference]
         rows = {}
         for name, total in self.totals.items():
-            own = name == self.reference
-            rows[name] = {
-                "elpd": base.sum + (0.0 if own else total.sum),
-                "elpd_diff": 0.0 if own else total.sum,
-                "dse": 0.0 if own else total.sampling,
-                "noise": 0.0 if own else total.noise,
-                "cut": 0.0 if own else total.cut,
-                "p_better": math.nan if own else self.probability_better(name),
-                "clip_bound": total.bound,
-                "clipped_above": total.above,
-                "clipped_below": total.below,
-            }
-        return pd.DataFrame.from_dict(rows, orient="index").sort_values("elpd_diff", ascending=False)
+            if name == self.reference:
+                different = (0.0, 0.0, 0.0, 0.0, math.nan)
+            else:
+                different = (total.sum, total.sampling, total.noise, total.cut, self.probability_better(name))
+            rows[name] = (base.sum + different[0], *different, total.bound, total.above, total.below)
+        columns = ["elpd", "elpd_diff", "dse", "noise", "cut", "p_better"]
+        columns += ["clip_bound", "clipped_above", "clipped_below"]
+        table = pd.DataFrame.from_dict(rows, orient="index", columns=columns)
+        return table.sort_values("elpd_diff", ascending=False)
 
     def probability_better(self, name: str) -> float:
         """Return the probability that a model is better than the reference, given the released numbers."""
@@ -321,10 +317,9 @@ def observed_shapes(model: pm.Model) -> dict[str, tuple[int | None, ...]]:
 
 def observed_values(model: pm.Model) -> dict[str, np.ndarray]:
     """Return the values of the observed variables, whose rows are those of the data. Private."""
-    values = {rv.name: model.rvs_to_values[rv] for rv in model.observed_RVs}
     return {
-        name: guarded(gate.evaluate, value, what="The observed values could not be read")
-        for name, value in values.items()
+        rv.name: guarded(gate.evaluate, model.rvs_to_values[rv], what="The observed values could not be read")
+        for rv in model.observed_RVs
     }
 
 

@@ -78,19 +78,16 @@ def draw(likelihood: Likelihood, draws: int, tune: int | None, kwargs: dict[str,
     careful, each = {"target_accept": 0.99}, 5
     for choice, thin in [(settings, 1)] if chosen else [(settings, 1), (settings | careful, each)]:
         number = {"draws": thin * draws, "chains": chains}
-        idata = _thinned(_sampled(likelihood, model, number | tuned | choice), thin)
+        idata = _sampled(likelihood, model, number | tuned | choice)
+        idata = idata.isel(draw=slice(None, None, thin), missing_dims="ignore")
         with np.errstate(all="ignore"):  # a constant variable has no R-hat
             found = _wrong(idata)
         if found is None:
             break
     if found is not None:
         raise NotSampledError(found, likelihood)
-    groups = {}
-    for group, stats in GROUPS.items():
-        if group in idata.children:
-            groups[group] = plain(idata[group].to_dataset())
-        if stats in idata.children:
-            groups[stats] = _numbers(idata[stats].to_dataset())
+    kept = {name: keep for pair in GROUPS.items() for name, keep in zip(pair, (plain, _numbers), strict=True)}
+    groups = {name: keep(idata[name].to_dataset()) for name, keep in kept.items() if name in idata.children}
     plan = plan_of(likelihood.facts, chains, 0, groups["posterior"].sizes["draw"])
     for stats in {"sample_stats", *groups} & set(GROUPS.values()):
         spent = plan.epsilon_at(plan.delta) if plan.is_private else math.inf  # before the first draw
@@ -125,11 +122,6 @@ def _sampled(likelihood: Likelihood, model: pm.Model, settings: dict[str, object
             return pm.sample(model=model, **settings)
     except Exception as error:
         raise NotSampledError(f"pymc.sample failed ({type(error).__name__}: {error}).", likelihood) from error
-
-
-def _thinned(idata: DataTree, thin: int) -> DataTree:
-    """Keep one of every `thin` draws."""
-    return idata if thin == 1 else idata.isel(draw=slice(None, None, thin), missing_dims="ignore")
 
 
 def _wrong(idata: DataTree) -> str | None:

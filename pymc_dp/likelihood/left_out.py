@@ -34,14 +34,13 @@ _LABELS = (str, int, float, bool, date, datetime, timedelta, pd.Timestamp, pd.Ti
 def stand_ins(records: Records) -> dict[Variable, Variable]:
     """Return zeros of the shape of each array of records; a private number of records is replaced by 2."""
     known = records.neighboring_relation == "substitute" and records.unit_of_row is None
-    hidden = set() if known else _numbers_of_rows(records)
-    found: dict[Variable, Variable] = {}
-    for leaf, original in arrays_of_records(records).items():
-        # If the number of records is private, the axis of records may have any length: nothing public
-        # depends on it.
-        shape = [2 if size in hidden else int(size) for size in np.shape(graph.leaf_value(original))]
-        found[leaf] = _zeros(leaf, shape)
-    return found
+    # If the number of records is private, the axis of records may have any length: nothing public depends on
+    # it.
+    hidden = set() if known else {table.n_rows for table in records.tables}
+    return {
+        leaf: _zeros(leaf, [2 if size in hidden else size for size in np.shape(graph.leaf_value(original))])
+        for leaf, original in arrays_of_records(records).items()
+    }
 
 
 def _zeros(leaf: Variable, shape: Sequence[int]) -> Variable:
@@ -62,10 +61,10 @@ def read_by_shape(graphs: Sequence[Variable]) -> dict[Variable, Variable]:
 
 def check_public(records: Records, graphs: Sequence[Variable]) -> None:
     """Refuse an array that may hold records and is not among those that zeros replace."""
-    public = arrays_of_records(records).keys() | declared(records)
-    lengths = _numbers_of_rows(records)
-    leaves = [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]
-    for leaf in leaves:
+    declared = set().union(*(table.reading.data.declared for table in records.tables))
+    public = arrays_of_records(records).keys() | declared
+    lengths = {table.n_rows for table in records.tables}
+    for leaf in [*graph.data_leaves(graphs), *graph.inner_leaves(graphs)]:
         shape = np.shape(graph.leaf_value(leaf)) if isinstance(leaf.type, HasShape) else ()
         if leaf not in public and not lengths.isdisjoint(shape):
             raise PrivacyError(
@@ -104,15 +103,6 @@ def known_to_be_public(records: Records) -> set[Variable]:
         for array in arrays
         if array.kind != PRIVATE and array.label in one.leaves  # others are variables
     }
-
-
-def declared(records: Records) -> set[Variable]:
-    """Return the arrays of all tables that the user declared as public."""
-    return set().union(*(table.reading.data.declared for table in records.tables))
-
-
-def _numbers_of_rows(records: Records) -> set[int]:
-    return {table.n_rows for table in records.tables}
 
 
 def labels_of(name: str, labels: Sequence[object] | None) -> Sequence[object] | None:

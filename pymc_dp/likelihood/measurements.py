@@ -9,6 +9,7 @@ import numpy as np
 from pymc_dp.likelihood.comparisons import SCORE_GRID, SLOPE_GRID, VARIANCE_WEIGHT, Bounds, Totals
 from pymc_dp.likelihood.fit import Spread
 from pymc_dp.likelihood.score_sizes import Scales
+from pymc_dp.likelihood.sources import Units
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian
 
@@ -42,21 +43,24 @@ class Shapes(Protocol):
         """
 
 
-class Source(Shapes, Protocol):
+class Source(Protocol):
     """Exact sums over records, in this process or in parts elsewhere.
+
+    Attributes
+    ----------
+    units : Twins or TablesTwins
+        Public facts about the records.
 
     Notes
     -----
     **Privacy.** The methods return private values, for `Measurements` alone.
     """
 
+    units: Units
+
     @property
     def apart(self) -> Sequence["Source"]:
         """Sources of fewer observed variables: one for all variables that have coordinates in common."""
-
-    @property
-    def doubtful(self) -> Mapping[str, bool]:
-        """See `pymc_dp.likelihood.sources.Units`."""
 
     @property
     def with_known_bounds(self) -> "Source":
@@ -152,7 +156,7 @@ class AllSums(NoisySums, Protocol):
 
     @property
     def doubtful(self) -> Mapping[str, bool]:
-        """See `Source.doubtful`."""
+        """See `Twins.doubtful`."""
 
     @property
     def with_known_bounds(self) -> "AllSums":
@@ -190,7 +194,7 @@ class Measurements:
     """
 
     def __init__(self, source: Source, spending: Spending, kept: Mapping[str, float] | None = None):
-        self.source: Shapes = source
+        self.source: Shapes = source.units
         self._sums, self._spending, self.kept = source, spending, dict(kept or {})
         self._sensitivity = ExactSum.sensitivity(spending.neighboring_relation)
 
@@ -202,8 +206,8 @@ class Measurements:
 
     @property
     def doubtful(self) -> Mapping[str, bool]:
-        """See `Source.doubtful`."""
-        return self._sums.doubtful
+        """See `Twins.doubtful`."""
+        return self._sums.units.doubtful
 
     @property
     def with_known_bounds(self) -> "Measurements":

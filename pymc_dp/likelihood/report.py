@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy.accounting.composition import Guarantee, compose
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import words
-from pymc_dp.privacy.budget.known import AccuracyFacts, LikelihoodFacts, OwnersGuarantee, Verdict
+from pymc_dp.privacy.budget.known import AccuracyFacts, LikelihoodFacts, OwnersGuarantee, SharedFacts, Verdict
 
 ASSUMPTIONS = (
     "The prior, the initial values and the choice of model were made without looking at these data, or with "
@@ -55,24 +55,15 @@ def write_report(facts: LikelihoodFacts, released: str) -> str:
     released : str
         Description of what was released.
     """
-    unit = facts["unit"]
-    known = words.count_in_words(facts["n"], facts.get("tables", ()))
     rows = [
         *_of_guarantee(facts),
-        ("Protected unit", words.whole(unit) + known),
-        ("Neighbouring data", words.name_relation(facts["neighboring_relation"], unit)),
+        *words.of_unit(facts["unit"], facts["n"], facts.get("tables", ()), facts["neighboring_relation"]),
         *((f"Owner {owner['name']}", _of_owner(owner)) for owner in facts.get("owners", ())),
         ("Released", released),
         *((name, _of_parameter(said)) for name, said in facts["verdict"].items()),
         *_reasons(facts["verdict"]),
         *accuracy_rows(facts),
-        *public_rows(
-            facts.get("public_arrays", ()),
-            facts.get("trusted_ops", ()),
-            [f"{name} (reads rows)" for name in facts.get("left_out", ())],
-        ),
-        ("Assumed", " ".join(ASSUMPTIONS)),
-        ("Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())),
+        *closing_rows(facts, [f"{name} (reads rows)" for name in facts.get("left_out", ())], ASSUMPTIONS),
     ]
     title = "Released likelihood"
     return "\n".join([title, "=" * len(title), *(line for row in rows for line in words.wrap(*row))])
@@ -85,19 +76,19 @@ def accuracy_rows(facts: AccuracyFacts) -> list[tuple[str, str]]:
     return [("Right if", _RIGHT_IF), *censoring, *fit]
 
 
-def public_rows(
-    arrays: Iterable[tuple[str, Sequence[int], str]], trusted: Collection[str], left_out: Collection[str]
-) -> words.Rows:
-    """Yield rows of both reports: arrays that were read as public, trusted Ops, and what is left out."""
+def closing_rows(facts: SharedFacts, left_out: Collection[str], assumptions: Iterable[str]) -> words.Rows:
+    """Yield the last rows of both reports: what was public, trusted, left out and assumed; versions."""
     kinds: dict[str, list[str]] = {}
-    for label, shape, kind in arrays:
+    for label, shape, kind in facts.get("public_arrays", ()):
         kinds.setdefault(kind, []).append(f"{label} ({', '.join(map(str, shape))})")
     for kind, listed in kinds.items():
         yield kind.capitalize(), ", ".join(listed)
-    if trusted:
+    if trusted := facts.get("trusted_ops"):
         yield "Trusted", f"Ops that the user vouched for: {', '.join(trusted)}"
     if left_out:
         yield "Left out", f"not released: {', '.join(left_out)}"
+    yield "Assumed", " ".join(assumptions)
+    yield "Versions", ", ".join(f"{name} {version}" for name, version in facts["versions"].items())
 
 
 def _of_guarantee(facts: LikelihoodFacts) -> list[tuple[str, str]]:

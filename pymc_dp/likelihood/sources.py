@@ -1,46 +1,20 @@
 """Exact sums over the records of this process: of octaves of scores, and of comparisons with twins."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.fit import CELLS, FIT_TWINS, count_places
-from pymc_dp.likelihood.measurements import Shapes
 from pymc_dp.likelihood.score_sizes import OCTAVES, count_octaves
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
-from pymc_dp.records.threads import Each, InThreads
-from pymc_dp.records.twins import Chunk
+from pymc_dp.records.several_tables import TablesTwins
+from pymc_dp.records.threads import InThreads
+from pymc_dp.records.twins import Chunk, Twins
 
-
-class Units(Shapes, Protocol):
-    """Privacy units whose scores can be computed: `Twins`, or `TablesTwins`.
-
-    Attributes
-    ----------
-    doubtful : mapping of str to bool
-        Observed variables for which only the values of an array show whether all bounds of censoring are
-        known; and for each, whether its records can be compared correctly if some bounds are unknown.
-    """
-
-    doubtful: Mapping[str, bool]
-
-    @property
-    def with_known_bounds(self) -> "Units":
-        """The same units, compared on the assumption that all bounds of censoring are known."""
-
-    def count_unknown_bounds(self) -> int:
-        """Count the units that have an unknown bound of censoring. Private."""
-
-    @property
-    def apart(self) -> Sequence["Units"]:
-        """Units of fewer observed variables: one for all variables that have coordinates in common."""
-
-    def __call__(
-        self, points: np.ndarray, twins: int, random: PrivacyRandom, each: Each
-    ) -> Iterator[Callable[[], Chunk]]:
-        """Iterate over all units, in chunks that are computed when they are called."""
+#: Privacy units whose scores can be computed.
+type Units = Twins | TablesTwins
 
 
 class RecordsHere:
@@ -61,44 +35,40 @@ class RecordsHere:
     """
 
     def __init__(self, units: Units, random: PrivacyRandom, cores: int = 1):
-        self._units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
-        self.size, self.touched, self.rank = units.size, units.touched, units.rank
-        self.lookups, self.sums = units.lookups, units.sums
-        self.doubtful = units.doubtful
+        self.units, self._random, self._cores, self._threads = units, random, cores, InThreads(cores)
 
     @property
     def apart(self) -> Sequence["RecordsHere"]:
         """See `Source.apart`."""
-        return [RecordsHere(units, self._random, self._cores) for units in self._units.apart]
+        return [RecordsHere(units, self._random, self._cores) for units in self.units.apart]
 
     @property
     def with_known_bounds(self) -> "RecordsHere":
         """See `Source.with_known_bounds`."""
-        return RecordsHere(self._units.with_known_bounds, self._random, self._cores)
+        return RecordsHere(self.units.with_known_bounds, self._random, self._cores)
 
     def count_unknown_bounds(self) -> np.ndarray:
         """See `Source.count_unknown_bounds`."""
-        return np.array([float(self._units.count_unknown_bounds())])
+        return np.array([float(self.units.count_unknown_bounds())])
 
     @np.errstate(all="ignore")
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
         """See `Source.scales`."""
-        total = np.zeros((self.size, OCTAVES))
-        for counts in self._each(lambda chunk: count_octaves(chunk, self.size, self.touched), phi, twins):
-            total += counts
-        return total
+        size, touched = self.units.size, self.units.touched
+        counted = self._each(lambda chunk: count_octaves(chunk, size, touched), phi, twins)
+        return sum(counted, start=np.zeros((size, OCTAVES)))
 
     @np.errstate(all="ignore")
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """See `Source.compare`."""
 
         def of_some(chunk: Chunk) -> Totals:
-            totals = Totals(self.size)
+            totals = Totals(self.units.size)
             own, group, weights, rows, first, leaves = one_after_the_other(chunk, metric)
             compare(own, group, weights, rows, bounds, totals, first, leaves)
             return totals
 
-        total = Totals(self.size)
+        total = Totals(self.units.size)
         for some in self._each(of_some, phi, twins):
             total.add(some)
         return total
@@ -106,16 +76,14 @@ class RecordsHere:
     @np.errstate(all="ignore")
     def spread(self, phi: np.ndarray, metric: np.ndarray) -> np.ndarray:
         """See `Source.spread`."""
-        total = np.zeros(CELLS)
         (places,) = self._random.generators(1)
-        for chunk in self._each(lambda chunk: chunk, phi, FIT_TWINS):
-            total += count_places(chunk, metric, places)
-        return total
+        chunks = self._each(lambda chunk: chunk, phi, FIT_TWINS)
+        return sum((count_places(chunk, metric, places) for chunk in chunks), start=np.zeros(CELLS))
 
     def _each[T](self, function: Callable[[Chunk], T], points: np.ndarray, twins: int) -> Iterator[T]:
         """Apply a function to all chunks of units, in threads."""
         return self._threads(
-            lambda chunk: function(chunk()), self._units(points, twins, self._random, self._threads)
+            lambda chunk: function(chunk()), self.units(points, twins, self._random, self._threads)
         )
 
 

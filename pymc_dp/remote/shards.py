@@ -34,7 +34,7 @@ class SumsOfParts:
 
     Parameters
     ----------
-    shapes : Units
+    units : Units
         Public properties of the likelihood, on which all parts agree.
     ask : callable
         Takes a method of `RecordsHere`, `known`, `which` and the method's arguments; returns the answers of
@@ -51,23 +51,20 @@ class SumsOfParts:
     """
 
     def __init__(
-        self, shapes: Units, ask: Callable[..., list[Any]], known: bool = False, which: int | None = None
+        self, units: Units, ask: Callable[..., list[Any]], known: bool = False, which: int | None = None
     ):
-        self._shapes, self._ask, self._own, self.size = shapes, ask, (known, which), shapes.size
-        self.lookups, self.sums = shapes.lookups, shapes.sums
-        self.doubtful = shapes.doubtful
-        self.touched, self.rank = shapes.touched, shapes.rank
+        self.units, self._ask, self._own = units, ask, (known, which)
 
     @property
     def apart(self) -> Sequence["SumsOfParts"]:
         """See `Source.apart`."""
         known, _ = self._own
-        return [SumsOfParts(one, self._ask, known, k) for k, one in enumerate(self._shapes.apart)]
+        return [SumsOfParts(one, self._ask, known, k) for k, one in enumerate(self.units.apart)]
 
     @property
     def with_known_bounds(self) -> "SumsOfParts":
         """See `Source.with_known_bounds`."""
-        return SumsOfParts(self._shapes.with_known_bounds, self._ask, known=True)
+        return SumsOfParts(self.units.with_known_bounds, self._ask, known=True)
 
     def count_unknown_bounds(self) -> np.ndarray:
         """Add up the parts' counts: see `Source.count_unknown_bounds`."""
@@ -79,7 +76,7 @@ class SumsOfParts:
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """Add up the parts' sums: see `Source.compare`."""
-        total = Totals(self.size)
+        total = Totals(self.units.size)
         for part in self._ask(RecordsHere.compare, *self._own, phi, metric, bounds, twins):
             total.add(part)
         return total

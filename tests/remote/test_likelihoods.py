@@ -67,7 +67,7 @@ def test_parts_count_unknown_bounds_and_compare_as_they_are_asked():
     data = simple_data(n=600)
     parts = dp.Shards(censored, split(data, 2)).records(censored(split(data, 2)[0]), likelihood=True)
     source, one = parts.source(random(2)), RecordsHere(RecordModel(censored(data)).twins, random())
-    assert source.doubtful and one.doubtful
+    assert source.units.doubtful and one.units.doubtful
     assert source.count_unknown_bounds() == one.count_unknown_bounds() == data[1].sum()
     known = source.with_known_bounds
     assert not known.doubtful
@@ -157,7 +157,8 @@ def test_persons_are_those_of_one_place():
     records = data.records(made_up(), likelihood=True)
     one = RecordsHere(RecordModel(build((x, y)), privacy_unit=ids).twins, random())
     source = records.source(random())
-    assert (source.rank, source.touched, source.lookups) == (one.rank, one.touched, one.lookups)
+    here, there = one.units, source.units
+    assert (there.rank, there.touched, there.lookups) == (here.rank, here.touched, here.lookups)
     assert records.n == len(set(ids)) and records.unit_of_row is not None
     assert source.scales(PHI, 8).sum() == 2 * records.n
     np.testing.assert_array_equal(source.scales(PHI, 8), one.scales(PHI, 8))

@@ -105,17 +105,16 @@ def whole(unit: str) -> str:
     return "person (all rows with one id)" if unit == "person" else unit
 
 
-def count_in_words(n: int | None, tables: Sequence[int]) -> str:
-    """Write the number of units, as a suffix of their description; empty where the number is private."""
-    if not n:
-        return ""
-    listed = ", ".join(map(str, tables))
-    apart = f", in {len(tables)} tables of {listed}: each length is taken as public" if tables else ""
-    return f"; n = {n} (public){apart}"
-
-
 def name_relation(relation: str, unit: str) -> str:
     """Write which data sets are neighbours."""
     if relation == "substitute":
         return f"substitute: data sets that differ in the values of one {unit}; their number n is public"
     return f"add/remove: data sets of which one has one {unit} more"
+
+
+def of_unit(unit: str, n: int | None, tables: Sequence[int], relation: str) -> Rows:
+    """Yield the rows on whom a guarantee protects; the number of units is left out where it is private."""
+    listed = ", ".join(map(str, tables))
+    apart = f", in {len(tables)} tables of {listed}: each length is taken as public" if tables else ""
+    yield "Protected unit", whole(unit) + (f"; n = {n} (public){apart}" if n else "")
+    yield "Neighbouring data", name_relation(relation, unit)
