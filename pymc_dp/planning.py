@@ -211,7 +211,7 @@ class Releases:
         _check_rows(rows, records.n)
         self._n, self._relation = float(records.n), settings["neighboring_relation"]
         self._delta = choose_delta(delta, records)
-        self.prior, self.names = self._opened.prior, name_numbers(self._opened.part.parts)
+        self.prior, self.names = self._opened.public.prior, name_numbers(self._opened.part.parts)
 
     def __call__(self, epsilon: float, seed: int) -> Found:
         """Make one release, and return its result."""

@@ -11,7 +11,6 @@ import pymc as pm
 from pymc_dp.bounds import check_count, is_number, model_of
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.likelihood.measurements import AllSums, Measurements
-from pymc_dp.likelihood.mixtures import Normal
 from pymc_dp.likelihood.priors import approximate_prior
 from pymc_dp.likelihood.public_model import PublicModel, name_numbers, read_public
 from pymc_dp.likelihood.releases import Public, kept_shares, search_from
@@ -163,8 +162,7 @@ class Opened(NamedTuple):
     records: Records
     twins: Twins | TablesTwins
     part: PublicModel
-    start: np.ndarray
-    prior: Normal
+    public: Public
 
     def search(
         self, n: float, mu: float, spending: Spending, kept: Mapping[str, float], seed: int | None, cores: int
@@ -175,9 +173,7 @@ class Opened(NamedTuple):
             measurements = self.records.measurements(spending, seed, kept)
         else:
             measurements = Measurements(RecordsHere(self.twins, spending.random, cores), spending, kept)
-        part = self.part
-        public = Public(self.prior, self.start, part.near_zero, part.longest_step, part.bounds)
-        return search_from(measurements, n, mu, public)
+        return search_from(measurements, n, mu, self.public)
 
 
 def open_records(
@@ -207,7 +203,9 @@ def open_records(
     named = enumerate(records.coordinates.names)
     check_start({name or f"expression {k}": start[where] for k, (name, where) in named})
     twins.refuse_without_scores()
-    return Opened(records, twins, part, start, approximate_prior(part, start))
+    prior = approximate_prior(part, start)
+    public = Public(prior, start, part.near_zero, part.longest_step, part.bounds)
+    return Opened(records, twins, part, public)
 
 
 def _number(records: Records, public_n: float | None) -> float:
@@ -260,7 +258,7 @@ def _likelihood(
         "left_out": sorted({name for table in records.tables for name in table.reading.left_out}),
         "public_arrays": list(arrays.values()),
         "trusted_ops": sorted({name for table in records.tables for name in table.reading.trusted}),
-        "verdict": judge(found, opened.prior, name_numbers(part.parts), beside, part.support),
+        "verdict": judge(found, opened.public.prior, name_numbers(part.parts), beside, part.support),
         "versions": versions(),
     }
     if isinstance(records, RecordsOfOwners):

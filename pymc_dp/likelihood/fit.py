@@ -1,6 +1,7 @@
 """The test of the fit: noisy counts of records by their places among their twins."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -110,41 +111,28 @@ def count_places(chunk: Chunk, metric: np.ndarray, random: np.random.Generator) 
         together = random.random(units) < of_agreement
     counts = np.zeros(CELLS)
     for k, term in enumerate(chunk.terms):
-        place = _places(term, metric, random.random(units), at)
+        place = _written_by(_find_places, term, metric, units, random.random(units), at)
         if together.any():
-            place[together] = _of_together(term, metric, random, first)[together]
+            # A place by the agreement Q of rows is in the outer half with probability (1 + Q) / 2.
+            agreement = _written_by(_find_together, term, metric, units, np.append(first, m))
+            outer = random.random(units) < (1 + agreement) / 2
+            by_rows = (outer + random.random(units)) / 2
+            place[together] = np.where(np.isnan(agreement), np.nan, by_rows)[together]
         seen = np.isfinite(place) & (looked_at == k)
         counts += np.bincount(np.searchsorted(_ENDS, place[seen], side="right"), minlength=CELLS)
     return counts
 
 
-def _compared(term: TermScores) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the records' own scores, those of their groups, and the weights of the groups' points."""
-    group = np.asarray(term.group, dtype=np.float64)
-    weights = np.full((1, 1), 1 / len(group)) if term.weights is None else np.asarray(term.weights)
-    return np.asarray(term.own, dtype=np.float64), group, weights
-
-
-def _places(term: TermScores, metric: np.ndarray, uniform: np.ndarray, at: np.ndarray) -> np.ndarray:
-    """Return the places of the rows with index `at` among their twins; NaN where there is none."""
-    found = np.full(len(at), np.nan)
-    if len(term.group):
-        _find_places(*_compared(term), term.rows(metric), uniform, at, found)
-    return found
-
-
-def _of_together(
-    term: TermScores, metric: np.ndarray, random: np.random.Generator, first: np.ndarray
+def _written_by(
+    find: Callable[..., None], term: TermScores, metric: np.ndarray, units: int, *arguments: np.ndarray
 ) -> np.ndarray:
-    """Return places of units by the agreement of their rows; NaN where there is none.
-
-    A place is in the outer half with probability (1 + Q) / 2, where Q is the number of `_find_together`.
-    """
-    found = np.full(len(first), np.nan)
+    """Return what a compiled function writes for each unit, shape (units,); NaN where there is nothing."""
+    found = np.full(units, np.nan)
     if len(term.group):
-        _find_together(*_compared(term), term.rows(metric), np.append(first, len(term.own)), found)
-    outer = random.random(len(first)) < (1 + found) / 2
-    return np.where(np.isnan(found), np.nan, (outer + random.random(len(first))) / 2)
+        own, group = (np.asarray(scores, dtype=np.float64) for scores in (term.own, term.group))
+        weights = np.full((1, 1), 1 / len(group)) if term.weights is None else np.asarray(term.weights)
+        find(own, group, weights, term.rows(metric), *arguments, found)
+    return found
 
 
 @compiled
