@@ -7,7 +7,7 @@ the slope J of the score of n records.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain
 from typing import NamedTuple
 
@@ -426,12 +426,13 @@ class Found(NamedTuple):
     @classmethod
     def joined(cls, found: Sequence["Found"]) -> "Found":
         """Combine the results of searches, of which each has zeros for the coordinates of the others."""
-        points, messages, rounds, shares, *others = zip(*found, strict=True)
-        total = partial(np.sum, axis=0)
+        points, messages, rounds, shares, informations, least, one_sided = zip(*found, strict=True)
         return cls(
-            total(points),
-            Message(*map(total, zip(*messages, strict=True))),
+            np.sum(points, axis=0),
+            Message(*(np.sum(each, axis=0) for each in zip(*messages, strict=True))),
             list(chain.from_iterable(rounds)),
             list(chain.from_iterable(shares)),
-            *map(total, others),
+            np.sum(informations, axis=0),
+            np.sum(least, axis=0),
+            np.sum(one_sided, axis=0),
         )
