@@ -7,14 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Apply, Constant, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
+from pytensor.tensor import TensorType
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-from pytensor.tensor.type import TensorType
 
 from pymc_dp.records.graph import leaf_value, rebuilt, sizes_in
+from pymc_dp.records.private_number import has_length, with_length
 
 
 def _of_any_number(node: Apply, n: int) -> Apply:
@@ -59,11 +60,7 @@ class _Sizes:
             if not isinstance(var, Constant | SharedVariable):
                 return var
             value = np.asarray(leaf_value(var))
-            if value.dtype.kind not in "iu" or value.ndim > 1 or not np.any(value == self.n):
-                return var
-            if value.ndim == 0:
-                return self.size
-            return pt.stack([self.size if v == self.n else pt.constant(int(v)) for v in value])
+            return with_length(value, self.n, self.size) if has_length(value, self.n) else var
         if isinstance(node.op, Shape | Shape_i):
             return var  # the length of a tensor that is not subset; of others, the tensor is in `values`
         inputs = [self(i) for i in node.inputs]

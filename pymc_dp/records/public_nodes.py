@@ -7,11 +7,11 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.abstract import MeasurableOp
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.compile import ViewOp
+from pytensor.graph import Apply, Constant, Variable, ancestors
+from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
-from pytensor.scalar.basic import Exp, Mul, Reciprocal, Sqrt, TrueDiv
+from pytensor.scalar import Exp, Mul, Reciprocal, Sqrt, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise

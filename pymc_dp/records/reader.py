@@ -10,9 +10,8 @@ from typing import Unpack
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable, ancestors
 from pytensor.graph.type import HasShape
 
 from pymc_dp.errors import ModelRefusedError
@@ -142,8 +141,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         self._deterministics(sources)
-        read = written_numbers.of_likelihoods(self.opaque, self.data, self.typing, found.released)
-        written_numbers.check(self.opaque, self.data, densities, read, found.released, self.refuse)
+        written_numbers.check(found, densities, self.refuse)
         self._dims(sources)
         found.arrays = self.data.read(
             [*found.terms, *found.log_priors],
@@ -196,7 +194,10 @@ class _Reader:
             if self.opaque.number_stays_in(clone):
                 self.refuse(refusals.refuse_shape_by_numbers())
                 fit = False
-            t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
+            given, typing = self.found.inputs_of(clone)
+            types = [t for t in map(typing.of, given) if t is not PUBLIC]
+            mixed = (t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace))
+            t = next(mixed, types[0] if types else PUBLIC)
             # A free variable with an entry for each record is refused in `_start`.
             if (isinstance(t, Mixed) and not isinstance(t, ByPlace)) or (t is not PUBLIC and not observed):
                 self._add(rv.name, "refused", why(t))
@@ -210,15 +211,6 @@ class _Reader:
         if changing := graph.changing(graphs):
             self.refuse(refusals.refuse_changing([v.name for v in changing]))
         return not changing
-
-    def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
-        """Return the first type that is not public, `Mixed` first; random variables count as public here."""
-        typing = self.typing.again()
-        random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
-        typing(given, {**sources, **random})
-        types = [typing.of(v) for v in given]
-        mixed = next((t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace)), None)
-        return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
     def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
         """Move a term's axis of records to the front: other axes may be before it."""

@@ -103,21 +103,27 @@ class Tables:
 
 
 class Records(Protocol):
-    """Interface of records for a release: a `RecordModel`, `Tables`, or records elsewhere."""
+    """Interface of records for a release: a `RecordModel`, `Tables`, or records elsewhere.
+
+    Attributes
+    ----------
+    n : int
+        Number of privacy units of all tables.
+    neighboring_relation : str
+    unit_of_row : ndarray or None
+        None where each row is a privacy unit.
+    reading : Reading
+        Result of reading the model.
+    released_variables : list of str
+        Names that a release may contain.
+    """
 
     _model: pm.Model
-
-    @property
-    def n(self) -> Any:
-        """Number of privacy units of all tables."""
-
-    @property
-    def neighboring_relation(self) -> str:
-        """Neighbouring relation."""
-
-    @property
-    def unit_of_row(self) -> object:
-        """None where each row is a privacy unit."""
+    n: Any
+    neighboring_relation: str
+    unit_of_row: Any
+    reading: Reading
+    released_variables: list[str]
 
     @property
     def tables(self) -> Sequence[RecordModel]:
@@ -126,14 +132,6 @@ class Records(Protocol):
     @property
     def lengths(self) -> set[int]:
         """Numbers of rows and of privacy units; no array of such a length is published."""
-
-    @property
-    def reading(self) -> Reading:
-        """Result of reading the model."""
-
-    @property
-    def released_variables(self) -> Sequence[str]:
-        """Names that a release may contain."""
 
     @property
     def withheld_dims(self) -> Sequence[str]:

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
+from pytensor.graph import Apply, Constant, Op, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
@@ -24,6 +23,7 @@ from pymc_dp.records.row_types.ops import (
     is_written_before,
     known,
     name_of,
+    trusted_name,
     written_part,
 )
 from pymc_dp.records.row_types.places import Along, OneValue
@@ -192,11 +192,7 @@ class Typing:
 
     def is_trusted(self, op: Op) -> str | None:
         """Return the name by which the user vouched for an Op, or None."""
-        names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
-        for given in self.trusted:
-            if given in names or given is type(op) or given is op:
-                return str(given if isinstance(given, str) else type(op).__name__)
-        return None
+        return trusted_name(op, self.trusted)
 
     def _rule(self, op: Op) -> Rule | None:
         if not known(op):
