@@ -102,10 +102,6 @@ class OpaqueModel:
         """Return whether graphs can use an array's entries, or its type has the private number of records."""
         return isinstance(leaf, Constant) or (self.number is not None and self.number in known_shape(leaf))
 
-    def _is_free(self, node: Apply) -> bool:
-        """Return whether a node makes a free variable, whose length is checked elsewhere (`reader`)."""
-        return any(out in self._model.free_RVs for out in node.outputs)
-
     @property
     def observed(self) -> dict[str, Variable]:
         """Clones of the observed variables whose rows are the records, by name."""
@@ -239,8 +235,8 @@ class OpaqueModel:
 
     def _whatever_number_of_records(self, node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         """Replace a private number of records, where PyMC wrote it as a size, by the length of an array."""
-        sized = isinstance(node.op, RNGConsumerOp) and not self._is_free(node)
-        if self.number is None or self._records is None or not sized:
+        free = any(out in self._model.free_RVs for out in node.outputs)  # `reader` checks their lengths
+        if self.number is None or self._records is None or free or not isinstance(node.op, RNGConsumerOp):
             return self._whatever_numbers(node, inputs)
         new = private_number.size_of_records(node, inputs, self.number, self._records)
         return self._whatever_numbers(node, new) or (None if new == inputs else rebuilt(node, new))

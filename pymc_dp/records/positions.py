@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
-from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace
+from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace, equal_computations
 from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import ScalarType
@@ -188,17 +188,10 @@ def _counts_to(index: Variable, size: Variable) -> bool:
         return False
     if bounds(node.inputs[0])[0] < 0 or bounds(node.inputs[2])[0] <= 0:
         return False
-    stop, asked = node.inputs[1], size.owner
+    stop = node.inputs[1]
     while stop.owner is not None and isinstance(stop.owner.op, ScalarFromTensor | TensorFromScalar):
         stop = stop.owner.inputs[0]
-    own = stop.owner
-    return (
-        own is not None
-        and asked is not None
-        and isinstance(own.op, Shape_i)
-        and own.op == asked.op
-        and own.inputs[0] is asked.inputs[0]
-    )
+    return equal_computations([stop], [size])
 
 
 def in_range(index: Variable, size: Size) -> TensorVariable:

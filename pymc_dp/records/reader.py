@@ -200,9 +200,8 @@ class _Reader:
             t = next(mixed, types[0] if types else PUBLIC)
             # A free variable with an entry for each record is refused in `_start`.
             if (isinstance(t, Mixed) and not isinstance(t, ByPlace)) or (t is not PUBLIC and not observed):
-                self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
-                self.refuse(error(rv.name, why(t)))
+                self._refuse(rv.name, why(t), error(rv.name, why(t)))
                 fit = False
         return fit
 
@@ -226,8 +225,7 @@ class _Reader:
         if t == Rows(0):
             self._add(name, "likelihood", "one term a record, clipped")
         else:
-            self._add(name, "refused", why(t))
-            self.refuse(refusals.refuse_coupled(name, why(t)))
+            self._refuse(name, why(t), refusals.refuse_coupled(name, why(t)))
 
     def _prior(self, name: str, term: Variable, kind: str, conditions: list[Variable]) -> None:
         own: list[Variable] = []
@@ -240,8 +238,7 @@ class _Reader:
             conditions.extend(own)
             self._add(name, role, "reads no record")
         else:
-            self._add(name, "refused", why(t))
-            self.refuse(refusals.refuse_prior(name, why(t), kind))
+            self._refuse(name, why(t), refusals.refuse_prior(name, why(t), kind))
 
     def _start(self, start: Sequence[Variable], sources: Mapping[Variable, RowType]) -> None:
         """Refuse initial values and support points that read records: they are shown, and begin a chain."""
@@ -253,8 +250,7 @@ class _Reader:
             if (t := typing.of(value)) is not PUBLIC
         }
         for name, t in private.items():
-            self._add(name, "refused", f"initial value: {why(t)}")
-            self.refuse(refusals.refuse_start(repr(name), why(t)))
+            self._refuse(name, f"initial value: {why(t)}", refusals.refuse_start(repr(name), why(t)))
         if private:
             return
         self.found.start = gate.initial_point(self.model)
@@ -262,8 +258,7 @@ class _Reader:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
             if rv.name not in self.data.names and self._is_latent(value, shape, sources):
-                self._add(rv.name, "refused", "an entry for each record")
-                self.refuse(refusals.refuse_latent(rv.name, shape))
+                self._refuse(rv.name, "an entry for each record", refusals.refuse_latent(rv.name, shape))
 
     def _is_latent(
         self, value: Variable, shape: tuple[int, ...], sources: Mapping[Variable, RowType]
@@ -323,6 +318,10 @@ class _Reader:
         # Lengths of units and of other tables. If units are not rows, the number of rows is private.
         sizes = {self.units, *self.data.other_tables}
         self.found.withheld_dims = dims_of_records(model, axes, lengths, sizes)
+
+    def _refuse(self, name: str, why: str, error: ModelRefusedError) -> None:
+        self._add(name, "refused", why)
+        self.refuse(error)
 
     def _add(self, name: str, role: str, why: str) -> None:
         self.found.variables.append(VariableReading(name, role, why))

@@ -41,7 +41,7 @@ class Tables:
         tables can be added.
     n : int
         Number of records of all tables together.
-    d, reading, withheld_dims, neighboring_relation
+    d, reading, ravel, withheld_dims, neighboring_relation
         As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. Variables
         that read the records of any table are not released.
 
@@ -79,7 +79,7 @@ class Tables:
         first = self.tables[0]
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.reading, self.neighboring_relation = first.reading, first.neighboring_relation
-        self._model = model
+        self._model, self.ravel = model, first.ravel
         by_all = set.intersection(*(set(table.released_variables) for table in self.tables))
         self.released_variables = [name for name in first.released_variables if name in by_all]
         self.withheld_dims = sorted({dim for table in self.tables for dim in table.withheld_dims})
@@ -96,10 +96,6 @@ class Tables:
     def coordinates(self) -> Coordinates:
         """Likelihood coordinates, the same for all tables."""
         return self.tables[0].coordinates
-
-    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Convert a PyMC point to the flat unconstrained vector, shape (d,)."""
-        return self.tables[0].ravel(point)
 
 
 class Records(Protocol):

@@ -42,21 +42,11 @@ def _specify_shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> Row
     return first if all(right) else no_rule(node.op)
 
 
-@rule(Shape)
+@rule(Shape, Shape_i)
 def _shape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    return _number_of_records(typing, types[0])
-
-
-@rule(Shape_i)
-def _shape_i(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    here = not isinstance(types[0], Rows) or types[0].axis == node.op.i
-    return _number_of_records(typing, types[0]) if here else PUBLIC
-
-
-def _number_of_records(typing: Typing, of: RowType) -> RowType:
-    if typing.relation == "substitute" or of is PUBLIC:
-        return PUBLIC
-    return LENGTH
+    (t,), op = types, node.op
+    elsewhere = isinstance(op, Shape_i) and isinstance(t, Rows) and t.axis != op.i
+    return PUBLIC if typing.relation == "substitute" or t is PUBLIC or elsewhere else LENGTH
 
 
 @rule(Alloc)
@@ -111,7 +101,9 @@ def _reshape(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
             # No other axis may have a private length.
             others = [size for k, size in enumerate(sizes) if k != a and isinstance(size, Variable)]
             return no_rule(node.op) if any(typing.of(v) is LENGTH for v in others) else Rows(a)
-        alike = alike and a < x.type.ndim and (_static(out, a, x) or _is_size(typing, size, x, a))
+        static = out.type.shape[a]
+        alike = alike and a < x.type.ndim
+        alike = alike and (_is_size(typing, size, x, a) or (static is not None and static == x.type.shape[a]))
     return over_records(node.op)
 
 
@@ -147,19 +139,12 @@ def _split_dims(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowTyp
     return over_records(op) if op.axis == t.axis else Rows(t.axis + more)
 
 
-def _static(out: Variable, axis: int, x: Variable) -> bool:
-    a, b = out.type.shape[axis], x.type.shape[axis]
-    return a is not None and a == b
-
-
 def _is_size(typing: Typing, size: Variable | int | None, x: Variable, axis: int) -> bool:
     """Return whether a number, or scalar, is the length of an axis of x by construction."""
-    if size is None:
-        return False
-    if isinstance(size, int):
-        return size == x.type.shape[axis]
     if isinstance(size, Constant):
-        return int(size.data) == x.type.shape[axis]
+        size = int(size.data)
+    if not isinstance(size, Variable):
+        return size is not None and size == x.type.shape[axis]
     if typing.of(x) == Rows(axis):
         return is_length(typing, size)
     node = size.owner
