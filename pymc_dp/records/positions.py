@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
-from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace, equal_computations
+from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace
+from pytensor.graph.basic import equal_computations
 from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import ScalarType
