@@ -26,11 +26,8 @@ from pymc_dp.records.row_types.ops import known_shape
 
 def find_number(hidden: Mapping[Variable, Variable], number: int) -> Variable | None:
     """Return the number of records as a graph: the length of an array with an axis of records."""
-    for leaf, new in hidden.items():
-        shape = np.shape(leaf_value(leaf))
-        if number in shape:
-            return new.shape[shape.index(number)]
-    return None
+    shapes = ((new, np.shape(leaf_value(leaf))) for leaf, new in hidden.items())
+    return next((new.shape[shape.index(number)] for new, shape in shapes if number in shape), None)
 
 
 def size_of_records(node: Apply, inputs: Sequence[Variable], number: int, graph: Variable) -> list[Variable]:
