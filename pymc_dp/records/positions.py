@@ -12,7 +12,6 @@ import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
 from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace
-from pytensor.graph.basic import equal_computations
 from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scalar import ScalarType
@@ -192,7 +191,10 @@ def _counts_to(index: Variable, size: Variable) -> bool:
     stop = node.inputs[1]
     while stop.owner is not None and isinstance(stop.owner.op, ScalarFromTensor | TensorFromScalar):
         stop = stop.owner.inputs[0]
-    return equal_computations([stop], [size])
+    own, asked = stop.owner, size.owner
+    if own is None or asked is None or own.op != asked.op:
+        return False
+    return isinstance(own.op, Shape_i) and own.inputs[0] is asked.inputs[0]
 
 
 def in_range(index: Variable, size: Size) -> TensorVariable:
