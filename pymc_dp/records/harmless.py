@@ -213,8 +213,11 @@ class EntryByEntry(RandomVariable):
 
 
 def missing(dtype: str) -> float | int:
-    """Return the value that stands for a draw that could not be made: NaN, or the smallest integer."""
-    return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
+    """Return the value that stands for a number that was not drawn or read: NaN, or an extreme integer."""
+    kind = np.dtype(dtype).kind
+    if kind in "fcb":
+        return False if kind == "b" else np.nan
+    return np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max
 
 
 def present(draws: Variable) -> Variable:

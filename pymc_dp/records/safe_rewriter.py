@@ -25,6 +25,7 @@ from pytensor.tensor.math import Dot
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import positions as at
+from pymc_dp.records.harmless import missing
 from pymc_dp.records.row_products import ColumnsSolved, RowProduct
 from pymc_dp.records.row_types.admitted import may_divide_by_zero
 from pymc_dp.records.row_types.index_rules import places_of
@@ -120,9 +121,9 @@ class Safe(GraphRewriter):
         valid = _valid(node, open_ones)
         if not isinstance(at.core(node), at.WRITES):
             (out,) = _again(node, inputs)
-            return [pt.switch(valid, out, _no_number(out.type.dtype))]
+            return [pt.switch(valid, out, np.asarray(missing(out.type.dtype), dtype=out.type.dtype))]
         dtype = node.inputs[0].type.dtype  # the written values' own type may have no NaN
-        none = _no_number(dtype) if at.core(node).set_instead_of_inc else np.asarray(0, dtype=dtype)
+        none = np.asarray(missing(dtype) if at.core(node).set_instead_of_inc else 0, dtype=dtype)
         inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
@@ -193,16 +194,6 @@ def _valid(node: Apply, given: list[tuple[at.Position, at.Size]]) -> Variable:
         return pt.shape_padright(result, read.type.ndim - result.type.ndim)
     places = places_of(node)  # what is written may lack leading axes: it is then broadcast
     return pt.shape_padright(result, places.total - places.first - result.type.ndim)
-
-
-def _no_number(dtype: str) -> np.ndarray | np.generic | int:
-    """Return the value that stands for a number that was not read."""
-    kind = np.dtype(dtype).kind
-    if kind in "fc":
-        return np.asarray(np.nan, dtype=dtype)
-    if kind == "b":
-        return np.False_
-    return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
 
 
 def _of_whole_numbers(node: Apply) -> Variable | None:

@@ -22,6 +22,7 @@ from pymc_dp.records.row_types.ops import (
     inner_graphs,
     is_written_before,
     known,
+    known_shape,
     name_of,
     trusted_name,
     written_part,
@@ -214,8 +215,7 @@ class Typing:
         return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule")
 
     def _may_be_records(self, constant: Constant) -> bool:
-        shape = constant.type.shape if isinstance(constant.type, HasShape) else ()
-        return any(size is None or size >= self.n_rows for size in shape)
+        return any(size is None or size >= self.n_rows for size in known_shape(constant))
 
 
 def whole(t: RowType) -> RowType:
