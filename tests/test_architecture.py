@@ -61,7 +61,7 @@ ALLOWED = {
 # Lines without docstrings, where a file has more than 250.
 LONGEST = {
     "privacy/budget/ledger_file.py": 460,
-    "records/reader.py": 290,
+    "records/reader.py": 280,
 }
 
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pymc as pm
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import toposort
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable
 from pytensor.graph.type import HasShape
 from pytensor.tensor.shape import Shape, Shape_i
 
@@ -297,11 +296,9 @@ class Arrays:
 
 def with_entries(outputs: Sequence[Variable]) -> set[Variable]:
     """Return variables whose entries are read, also as a size; not those of which only the shape is read."""
-    read = set(outputs)
-    for node in reversed(list(toposort(list(outputs)))):
-        if not read.isdisjoint(node.outputs) and not isinstance(node.op, Shape | Shape_i):
-            read.update(node.inputs)
-    return read
+    return graph.read_through(
+        outputs, lambda node: [] if isinstance(node.op, Shape | Shape_i) else node.inputs
+    )
 
 
 def _has_data(leaf: Variable) -> bool:

@@ -1,14 +1,12 @@
 """What users' functions do while a density is derived: arrays that they bring, records that they read."""
 
-from collections.abc import Collection, Iterable, Iterator, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Set
 from contextlib import contextmanager
 from threading import RLock, get_ident
 from typing import Any, cast
 
-from pytensor.compile.executor import Function
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import Function, SharedVariable
+from pytensor.graph import Apply, Constant, Variable, ancestors
 from pytensor.graph.type import HasShape
 from pytensor.tensor.rewriting.basic import unconditional_constant_folding
 
@@ -52,11 +50,6 @@ def noting(brought: list[Constant], known: Collection[Variable], private: Set[Va
     nodes, folds = cast(Any, Apply), cast(Any, unconditional_constant_folding)
     variables, arrays_behind, functions = cast(Any, Variable), cast(Any, SharedVariable), cast(Any, Function)
     containers = {id(v.container) for v in private if isinstance(v, SharedVariable)}
-    create: Any = None
-    fold: Any = None
-    evaluate: Any = None
-    get: Any = None
-    call: Any = None
     seen = set(ancestors(list(known)))
     numbers = {id(v.data) for v in seen if isinstance(v, Constant)}
 
@@ -86,27 +79,23 @@ def noting(brought: list[Constant], known: Collection[Variable], private: Set[Va
     def holds(variable) -> bool:
         return variable in private or id(getattr(variable, "container", None)) in containers
 
-    def evaluating(variable, *args, **options):
-        if get_ident() == me and any(map(holds, ancestors([variable]))):
-            raise _refusal()
-        return evaluate(variable, *args, **options)
+    def unless_private(method: Any, read: Callable[[Any], Iterable[Variable]]) -> Callable[..., object]:
+        """Make a method that gives numbers refuse what reads records."""
 
-    def getting(variable, *args, **options):
-        if get_ident() == me and holds(variable):
-            raise _refusal()
-        return get(variable, *args, **options)
+        def giving(of, *args, **options):
+            if get_ident() == me and any(map(holds, read(of))):
+                raise _refusal()
+            return method(of, *args, **options)
 
-    def calling(function, *args, **options):
-        if get_ident() == me and any(map(holds, function.get_shared())):
-            raise _refusal()
-        return call(function, *args, **options)
+        return giving
 
     with _DERIVING:
-        create, nodes.__init__ = nodes.__init__, creating
-        fold, folds.fn = folds.fn, folding
-        evaluate, variables.eval = variables.eval, evaluating
-        get, arrays_behind.get_value = arrays_behind.get_value, getting
-        call, functions.__call__ = functions.__call__, calling
+        create, fold = nodes.__init__, folds.fn
+        evaluate, get, call = variables.eval, arrays_behind.get_value, functions.__call__
+        nodes.__init__, folds.fn = creating, folding
+        variables.eval = unless_private(evaluate, lambda variable: ancestors([variable]))
+        arrays_behind.get_value = unless_private(get, lambda variable: [variable])
+        functions.__call__ = unless_private(call, lambda function: function.get_shared())
         try:
             yield
         finally:

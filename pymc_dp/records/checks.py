@@ -9,8 +9,7 @@ from weakref import WeakSet
 import numpy as np
 import pymc as pm
 from pymc.distributions.distribution import PartialObservedRV
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Variable, ancestors
 from pytensor.graph.type import HasShape
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import Shape, Shape_i

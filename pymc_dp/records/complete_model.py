@@ -14,8 +14,8 @@ import pymc as pm
 import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.shape_utils import change_dist_size
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Apply, Variable
 from pytensor.graph.traversal import toposort
 
 from pymc_dp.errors import ModelRefusedError

@@ -12,14 +12,13 @@ from typing import cast
 import pytensor.tensor as pt
 from numba.core.dispatcher import Dispatcher
 from pytensor import config
-from pytensor.compile.mode import Mode, get_mode
-from pytensor.graph.basic import Variable
-from pytensor.graph.rewriting.basic import in2out, node_rewriter
+from pytensor.compile import Mode, get_mode
+from pytensor.graph import Variable, node_rewriter
+from pytensor.graph.rewriting.basic import in2out
 from pytensor.link.basic import Linker
-from pytensor.scalar import basic
-from pytensor.scalar.math import GammaLn, Sigmoid, Softplus
+from pytensor.scalar import GammaLn, Sigmoid, Softplus, basic
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.elemwise import Elemwise
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records import vector_math as fast
 
@@ -27,15 +26,11 @@ from pymc_dp.records import vector_math as fast
 class _Compiled(basic.ScalarOp):
     """A function of `vector_math` as a scalar Op, which the Numba backend compiles."""
 
+    __props__ = ("name",)
+
     def __init__(self, function: Dispatcher):
         self.function, self.nin = function, len(signature(function.py_func).parameters)
         super().__init__(basic.upgrade_to_float64, name=function.__name__)
-
-    def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and self.name == other.name
-
-    def __hash__(self) -> int:
-        return hash((type(self), self.name))
 
     def impl(self, *numbers):
         """Call the function on single numbers, outside of a loop."""

@@ -17,15 +17,12 @@ import pytensor
 from pymc.initial_point import make_initial_point_expression
 from pymc.pytensorf import replace_rng_nodes
 from pytensor import config
-from pytensor.compile.executor import Function
-from pytensor.compile.io import In
-from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.rewriting.basic import WalkingGraphRewriter, node_rewriter
+from pytensor.compile import Function, In, Mode
+from pytensor.graph import Apply, FunctionGraph, Variable, node_rewriter
+from pytensor.graph.rewriting.basic import WalkingGraphRewriter
 from pytensor.link.basic import PerformLinker
 from pytensor.link.vm import VMLinker
-from pytensor.scalar.basic import Add, Mul
+from pytensor.scalar import Add, Mul
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records import graph, refusals

@@ -10,19 +10,19 @@ from typing import cast
 
 import numpy as np
 import pytensor.tensor as pt
+from pytensor.compile import SharedVariable
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph import Apply, Constant, Variable, ancestors
+from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.sparse.type import SparseTensorType
+from pytensor.sparse import SparseTensorType
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.basic import Alloc, AllocEmpty
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.math import Dot
 from pytensor.tensor.random.type import RandomType
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.records.row_types.ops import inner_constants
 
@@ -132,12 +132,18 @@ def changing(outputs: Iterable[Variable]) -> list[SharedVariable]:
 
 def read_as_values(outputs: Sequence[Variable]) -> set[Variable]:
     """Return all variables whose values are used for more than a size."""
-    values = set(outputs)
+    return read_through(outputs, values_of)
+
+
+def read_through(
+    outputs: Sequence[Variable], inputs_of: Callable[[Apply], Iterable[Variable]]
+) -> set[Variable]:
+    """Return all variables that are read for graphs, where of each node some inputs are read."""
+    read = set(outputs)
     for node in reversed(list(toposort(list(outputs)))):
-        if values.isdisjoint(node.outputs):
-            continue
-        values.update(values_of(node))
-    return values
+        if not read.isdisjoint(node.outputs):
+            read.update(inputs_of(node))
+    return read
 
 
 def values_of(node: Apply) -> list[Variable]:
@@ -148,12 +154,12 @@ def values_of(node: Apply) -> list[Variable]:
 
 def sizes_in(node: Apply) -> set[int]:
     """Return the positions of those inputs of a node that are sizes of what it makes."""
-    number, drawn = len(node.inputs), _size_of_draws(node)
+    number, drawn = len(node.inputs), size_of_draws(node)
     first = _SIZE_INPUTS_FROM.get(type(node.op), number)
     return {*range(first, number), *(i for i, v in enumerate(node.inputs) if v is drawn)}
 
 
-def _size_of_draws(node: Apply) -> Variable | None:
+def size_of_draws(node: Apply) -> Variable | None:
     """Return the size input of a random variable."""
     try:
         return node.op.size_param(node)

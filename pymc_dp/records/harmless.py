@@ -13,10 +13,10 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions import continuous, discrete
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.random import basic
 from pytensor.tensor.random.op import RandomVariable
-from pytensor.tensor.variable import TensorVariable
 
 
 class Range(NamedTuple):
@@ -44,34 +44,31 @@ _DIVISOR = Range(0.1, _LARGEST, 1.0)
 _NUMERATOR = Range(1e-30, 1e30, 1.0)
 # Shapes of beta variables: the sampler rejects about 1 / shape times.
 _BETA_SHAPE = Range(1e-3, _LARGEST, 1.0)
+_ANY = Range(-np.inf, np.inf, 0.0)
 _PROBABILITY = Range(0.0, 1.0, 0.5)
 _CHANCE = Range(1 / _LARGEST_MEAN, 1.0, 0.5)
 _TRIALS = Range(0, 2**31 - 1, 1)
 
+# Random variables with a location and a scale, symmetric ones and others.
+_SYMMETRIC = basic.NormalRV, basic.LogisticRV, basic.VonMisesRV, basic.CauchyRV, basic.LaplaceRV
+_SKEWED = basic.HalfNormalRV, basic.LogNormalRV, basic.GumbelRV, basic.HalfCauchyRV, continuous.MoyalRV
+
 RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
+    **dict.fromkeys((*_SYMMETRIC, *_SKEWED), (_REAL, _SCALE)),
     basic.UniformRV: (_REAL, _REAL._replace(safe=1.0)),
     basic.TriangularRV: (_REAL, _REAL._replace(safe=0.5), _REAL._replace(safe=1.0)),
     basic.BetaRV: (_BETA_SHAPE, _BETA_SHAPE),
-    basic.NormalRV: (_REAL, _SCALE),
-    basic.HalfNormalRV: (_REAL, _SCALE),
-    basic.LogNormalRV: (_REAL, _SCALE),
     basic.GammaRV: (_POSITIVE, _SCALE),
     basic.ParetoRV: (_POSITIVE, _SCALE),
-    basic.GumbelRV: (_REAL, _SCALE),
     basic.ExponentialRV: (_SCALE,),
     basic.WeibullRV: (_POSITIVE,),
-    basic.LogisticRV: (_REAL, _SCALE),
-    basic.VonMisesRV: (_REAL, _SCALE),
     basic.PoissonRV: (Range(0.0, _LARGEST_MEAN, 1.0),),
     basic.GeometricRV: (_CHANCE,),
     basic.HyperGeometricRV: (Range(0, 10**9 - 1, 1),) * 3,
-    basic.CauchyRV: (_REAL, _SCALE),
-    basic.HalfCauchyRV: (_REAL, _SCALE),
     basic.InvGammaRV: (_DIVISOR, _NUMERATOR),
     basic.WaldRV: (_POSITIVE, _POSITIVE),
     basic.StudentTRV: (_DIVISOR._replace(low=0.2), _REAL, _SCALE),
     basic.BernoulliRV: (_PROBABILITY,),
-    basic.LaplaceRV: (_REAL, _SCALE),
     basic.BinomialRV: (_TRIALS, _PROBABILITY),
     basic.NegBinomialRV: (_POSITIVE, _CHANCE),
     basic.BetaBinomialRV: (_TRIALS, _BETA_SHAPE, _BETA_SHAPE),
@@ -82,13 +79,7 @@ RANGES: dict[type[RandomVariable], tuple[Range, ...]] = {
     continuous.WaldRV: (_POSITIVE, _POSITIVE, _REAL),
     continuous.SkewNormalRV: (_REAL, _SCALE, _REAL),
     continuous.RiceRV: (_SCALE, _SCALE),
-    continuous.MoyalRV: (_REAL, _SCALE),
-    continuous.TruncatedNormalRV: (
-        _REAL,
-        _POSITIVE,
-        Range(-np.inf, np.inf, -1.0),
-        Range(-np.inf, np.inf, 1.0),
-    ),
+    continuous.TruncatedNormalRV: (_REAL, _POSITIVE, _ANY._replace(safe=-1.0), _ANY._replace(safe=1.0)),
     discrete.DiscreteUniformRV: (Range(-(2**31), 2**31, 0),) * 2,
 }
 
@@ -222,8 +213,11 @@ class EntryByEntry(RandomVariable):
 
 
 def missing(dtype: str) -> float | int:
-    """Return the value that stands for a draw that could not be made: NaN, or the smallest integer."""
-    return np.nan if np.dtype(dtype).kind == "f" else (np.iinfo(dtype).min if dtype != "bool" else False)
+    """Return the value that stands for a number that was not drawn or read: NaN, or an extreme integer."""
+    kind = np.dtype(dtype).kind
+    if kind in "fcb":
+        return False if kind == "b" else np.nan
+    return np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max
 
 
 def present(draws: Variable) -> Variable:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 
 import numpy as np
 import pymc as pm
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.records import checks, graph
 from pymc_dp.records.clipped_sums import LARGEST_N
@@ -42,10 +42,7 @@ def tables_of(model: pm.Model) -> dict[int, list[str]]:
 
 
 def dims_of_records(
-    model: pm.Model,
-    axes: Mapping[str | None, int],
-    lengths: Mapping[str, Variable],
-    sizes: Collection[int],
+    model: pm.Model, axes: Mapping[str | None, int], lengths: Mapping[str, Variable], sizes: Collection[int]
 ) -> list[str]:
     """Return the names of dimensions of records: those of axes of records, and all of such a length.
 

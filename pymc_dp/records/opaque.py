@@ -9,30 +9,22 @@ import pytensor
 import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
 from pymc.initial_point import make_initial_point_expression
+from pymc.logprob import transformed_conditional_logp
 from pymc.logprob.abstract import MeasurableOp
-from pymc.logprob.basic import transformed_conditional_logp
 from pymc.logprob.utils import CheckParameterValue, replace_rvs_by_values
 from pytensor.compile.builders import OpFromGraph, SymbolicOp
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Apply, Constant, Variable, ancestors, clone_replace
 from pytensor.graph.type import HasShape
-from pytensor.sparse.type import SparseTensorType
+from pytensor.sparse import SparseTensorType
+from pytensor.tensor import TensorConstant
 from pytensor.tensor.random.basic import CategoricalRV, MultinomialRV
 from pytensor.tensor.random.op import RNGConsumerOp
-from pytensor.tensor.variable import TensorConstant
 
 from pymc_dp.errors import ModelRefusedError
+from pymc_dp.records import private_number, refusals
 from pymc_dp.records.brought import noting
 from pymc_dp.records.graph import rebuilt, rewritten, storage
-from pymc_dp.records.private_number import find_number, size_of_records, with_other_types
-from pymc_dp.records.refusals import (
-    refuse_constant_probabilities,
-    refuse_discrete_bound,
-    refuse_start,
-)
 from pymc_dp.records.row_types.ops import known_shape
-from pymc_dp.records.sparse_rows import without_sparse_products
 
 
 class OpaqueModel:
@@ -80,13 +72,13 @@ class OpaqueModel:
         self._names = [rv.name for rv in model.observed_RVs if observed is None or rv.name in observed]
         hidden: dict[Variable, Variable] = {leaf: leaf for leaf in private}
         hidden |= {leaf: behind_shared(leaf, number) for leaf in private if self._is_known(leaf)}
-        self._records = None if number is None else find_number(hidden, number)
+        self._records = None if number is None else private_number.find_number(hidden, number)
         constants = (v for v in model.dim_lengths.values() if isinstance(v, TensorConstant))
         hidden |= {v: behind_shared(v) for v in constants if int(v.data) in lengths}
         self.original = {new: leaf for leaf, new in hidden.items()}
         graphs = graphs_of(model)
         if any(isinstance(leaf.type, SparseTensorType) for leaf in private):
-            graphs, entries = without_sparse_products(graphs, private)
+            graphs, entries = private_number.without_sparse_products(graphs, private)
             self.original |= entries
         # All nodes that read a constant are rebuilt: a static shape may depend on the constant's entries.
         clones = iter(rewritten(graphs, self._whatever_number_of_records, dict(hidden)))
@@ -109,10 +101,6 @@ class OpaqueModel:
     def _is_known(self, leaf: Variable) -> bool:
         """Return whether graphs can use an array's entries, or its type has the private number of records."""
         return isinstance(leaf, Constant) or (self.number is not None and self.number in known_shape(leaf))
-
-    def _is_free(self, node: Apply) -> bool:
-        """Return whether a node makes a free variable, whose length is checked elsewhere (`reader`)."""
-        return any(out in self._model.free_RVs for out in node.outputs)
 
     @property
     def observed(self) -> dict[str, Variable]:
@@ -243,14 +231,14 @@ class OpaqueModel:
                 raise
             except Exception as error:
                 why = f"its graph cannot be made ({type(error).__name__})"
-                raise refuse_start("the model", why) from None
+                raise refusals.refuse_start("the model", why) from None
 
     def _whatever_number_of_records(self, node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
         """Replace a private number of records, where PyMC wrote it as a size, by the length of an array."""
-        sized = isinstance(node.op, RNGConsumerOp) and not self._is_free(node)
-        if self.number is None or self._records is None or not sized:
+        free = any(out in self._model.free_RVs for out in node.outputs)  # `reader` checks their lengths
+        if self.number is None or self._records is None or free or not isinstance(node.op, RNGConsumerOp):
             return self._whatever_numbers(node, inputs)
-        new = size_of_records(node, inputs, self.number, self._records)
+        new = private_number.size_of_records(node, inputs, self.number, self._records)
         return self._whatever_numbers(node, new) or (None if new == inputs else rebuilt(node, new))
 
     def _whatever_numbers(self, node: Apply, inputs: list[Variable]) -> list[Variable] | None:
@@ -267,14 +255,14 @@ class OpaqueModel:
         if isinstance(node.op, CategoricalRV | MultinomialRV):
             constant = any(isinstance(self.original.get(v), Constant) for v in ancestors(inputs[-1:]))
             if constant and not self.random(inputs[-1:]):
-                raise refuse_constant_probabilities()
+                raise refusals.refuse_constant_probabilities()
         if not isinstance(node.op, CensoredRV):
             return self._whatever_shapes(node, inputs)
         distribution, *bounds = inner = [one.type() for one in inputs]
         for k, given in enumerate(inputs[1:]):
             whole = isinstance(self.original.get(given), Constant) and given.type.dtype.startswith("float")
             if whole and not distribution.type.dtype.startswith("float"):
-                raise refuse_discrete_bound()
+                raise refusals.refuse_discrete_bound()
             if isinstance(given, Constant) and bool(np.all(given.data == (-np.inf, np.inf)[k])):
                 bounds[k] = distribution
         return [CensoredRV(inputs=inner, outputs=[pt.clip(distribution, *bounds)])(*inputs)]
@@ -283,7 +271,7 @@ class OpaqueModel:
         """Rebuild an operation with an inner graph, whose types have the shapes of its original inputs."""
         if not isinstance(node.op, OpFromGraph) or isinstance(node.op, SymbolicOp):
             return None
-        return with_other_types(node, inputs, self.number, self._whatever_numbers)
+        return private_number.with_other_types(node, inputs, self.number, self._whatever_numbers)
 
 
 def _without_check(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:

@@ -3,18 +3,19 @@
 Nothing in this file evaluates a graph or looks at a value, apart from numbers that are sizes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
-import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Apply, Constant, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.scan.op import Scan
+from pytensor.tensor import TensorType
 from pytensor.tensor.shape import Shape, Shape_i, SpecifyShape
-from pytensor.tensor.type import TensorType
 
 from pymc_dp.records.graph import leaf_value, rebuilt, sizes_in
+from pymc_dp.records.private_number import has_length, with_length
 
 
 def _of_any_number(node: Apply, n: int) -> Apply:
@@ -39,37 +40,24 @@ def _of_any_number(node: Apply, n: int) -> Apply:
     return Scan(inputs, outputs, node.op.info, **settings).make_node(*node.inputs)
 
 
-class _Sizes:
-    """Rewrites size inputs of Ops that make shapes: `n` is replaced by `size`."""
+def _sizes(n: int, size: Variable, values: Mapping[Variable, Variable]) -> Callable[[Variable], Variable]:
+    """Return a function that rewrites size inputs of Ops that make shapes: `n` is replaced by `size`."""
 
-    def __init__(self, n: int, size: Variable, values: Mapping[Variable, Variable]):
-        self.n, self.size, self.values = n, size, values
-        self.memo: dict[Variable, Variable] = {}
-
-    def __call__(self, var: Variable) -> Variable:
-        if var not in self.memo:
-            self.memo[var] = self._resized(var)
-        return self.memo[var]
-
-    def _resized(self, var: Variable) -> Variable:
-        if var in self.values:
-            return self.values[var]
+    @cache
+    def resized(var: Variable) -> Variable:
+        if var in values:
+            return values[var]
         node = var.owner
-        if node is None:
-            if not isinstance(var, Constant | SharedVariable):
-                return var
-            value = np.asarray(leaf_value(var))
-            if value.dtype.kind not in "iu" or value.ndim > 1 or not np.any(value == self.n):
-                return var
-            if value.ndim == 0:
-                return self.size
-            return pt.stack([self.size if v == self.n else pt.constant(int(v)) for v in value])
-        if isinstance(node.op, Shape | Shape_i):
+        if isinstance(var, Constant | SharedVariable) and has_length(leaf_value(var), n):
+            return with_length(leaf_value(var), n, size)
+        if node is None or isinstance(node.op, Shape | Shape_i):
             return var  # the length of a tensor that is not subset; of others, the tensor is in `values`
-        inputs = [self(i) for i in node.inputs]
+        inputs = [resized(i) for i in node.inputs]
         if all(new is old for new, old in zip(inputs, node.inputs, strict=True)):
             return var
         return rebuilt(node, inputs)[node.outputs.index(var)]
+
+    return resized
 
 
 def replace_records(
@@ -95,7 +83,7 @@ def replace_records(
         `n`. Whether they are the rows of `outputs` is for the caller to verify.
     """
     memo: dict[Variable, Variable] = dict(replacements)
-    sizes = _Sizes(n, size, memo)
+    sizes = _sizes(n, size, memo)
     for node in toposort(outputs):
         of_sizes = sizes_in(node)
         inputs = [sizes(old) if i in of_sizes else memo.get(old, old) for i, old in enumerate(node.inputs)]

@@ -11,13 +11,11 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace
 from pytensor.graph.type import HasShape
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import ScalarType
+from pytensor.scalar import ScalarType
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.basic import Alloc, ARange, Nonzero, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -30,7 +28,6 @@ from pytensor.tensor.subtensor import (
     Subtensor,
     indices_from_subtensor,
 )
-from pytensor.tensor.variable import TensorVariable
 
 WRITES = (IncSubtensor, AdvancedIncSubtensor)
 # Ops that select, reorder or copy numbers of their first input, and change none.
@@ -191,17 +188,13 @@ def _counts_to(index: Variable, size: Variable) -> bool:
         return False
     if bounds(node.inputs[0])[0] < 0 or bounds(node.inputs[2])[0] <= 0:
         return False
-    stop, asked = node.inputs[1], size.owner
+    stop = node.inputs[1]
     while stop.owner is not None and isinstance(stop.owner.op, ScalarFromTensor | TensorFromScalar):
         stop = stop.owner.inputs[0]
-    own = stop.owner
-    return (
-        own is not None
-        and asked is not None
-        and isinstance(own.op, Shape_i)
-        and own.op == asked.op
-        and own.inputs[0] is asked.inputs[0]
-    )
+    own, asked = stop.owner, size.owner
+    if own is None or asked is None or own.op != asked.op:
+        return False
+    return isinstance(own.op, Shape_i) and own.inputs[0] is asked.inputs[0]
 
 
 def in_range(index: Variable, size: Size) -> TensorVariable:

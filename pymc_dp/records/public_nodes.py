@@ -7,11 +7,10 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.abstract import MeasurableOp
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.traversal import ancestors, toposort
-from pytensor.graph.type import HasShape
-from pytensor.scalar.basic import Exp, Mul, Reciprocal, Sqrt, TrueDiv
+from pytensor.compile import ViewOp
+from pytensor.graph import Apply, Constant, Variable, ancestors
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import Exp, Mul, Reciprocal, Sqrt, TrueDiv
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -20,6 +19,7 @@ from pytensor.tensor.shape import Reshape, Shape, Shape_i, SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor
 
 from pymc_dp.records.row_types import PUBLIC, RowType
+from pymc_dp.records.row_types.ops import known_shape
 
 # Entrywise Ops. Where only one input depends on parameters, a quadratic approximation in that input is as
 # good as one in the output.
@@ -101,8 +101,7 @@ class PublicNodes:
             for out in set(node.outputs) - self._free:
                 if not isinstance(node.op, Shape | Shape_i) and self._parameters & set(node.inputs):
                     self._parameters.add(out)
-                shape = out.type.shape if isinstance(out.type, HasShape) else ()
-                if random or self._private & set(node.inputs) or sizes & set(shape):
+                if random or self._private & set(node.inputs) or sizes & set(known_shape(out)):
                     self._private.add(out)
 
     def __call__(self, closed: Set[Variable] = frozenset()) -> list[PublicNode] | None:

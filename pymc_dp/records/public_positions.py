@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph import Variable, ancestors
+from pytensor.graph.traversal import toposort
 from pytensor.tensor.random.op import RandomVariable
 
 from pymc_dp.records import gate, graph

@@ -10,9 +10,8 @@ from typing import Unpack
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable, ancestors
 from pytensor.graph.type import HasShape
 
 from pymc_dp.errors import ModelRefusedError
@@ -142,8 +141,7 @@ class _Reader:
         for name, term in terms.items():
             self._likelihood(name, term)
         self._deterministics(sources)
-        read = written_numbers.of_likelihoods(self.opaque, self.data, self.typing, found.released)
-        written_numbers.check(self.opaque, self.data, densities, read, found.released, self.refuse)
+        written_numbers.check(found, densities, self.refuse)
         self._dims(sources)
         found.arrays = self.data.read(
             [*found.terms, *found.log_priors],
@@ -196,12 +194,14 @@ class _Reader:
             if self.opaque.number_stays_in(clone):
                 self.refuse(refusals.refuse_shape_by_numbers())
                 fit = False
-            t = self._mixed(self.opaque.given(clone), self.data.sources(self.opaque))
+            given, typing = self.found.inputs_of(clone)
+            types = [t for t in map(typing.of, given) if t is not PUBLIC]
+            mixed = (t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace))
+            t = next(mixed, types[0] if types else PUBLIC)
             # A free variable with an entry for each record is refused in `_start`.
             if (isinstance(t, Mixed) and not isinstance(t, ByPlace)) or (t is not PUBLIC and not observed):
-                self._add(rv.name, "refused", why(t))
                 error = refusals.refuse_coupled if observed else refusals.refuse_prior
-                self.refuse(error(rv.name, why(t)))
+                self._refuse(rv.name, why(t), error(rv.name, why(t)))
                 fit = False
         return fit
 
@@ -210,15 +210,6 @@ class _Reader:
         if changing := graph.changing(graphs):
             self.refuse(refusals.refuse_changing([v.name for v in changing]))
         return not changing
-
-    def _mixed(self, given: Sequence[Variable], sources: Mapping[Variable, RowType]) -> RowType:
-        """Return the first type that is not public, `Mixed` first; random variables count as public here."""
-        typing = self.typing.again()
-        random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
-        typing(given, {**sources, **random})
-        types = [typing.of(v) for v in given]
-        mixed = next((t for t in types if isinstance(t, Mixed) and not isinstance(t, ByPlace)), None)
-        return mixed or next((t for t in types if t is not PUBLIC), PUBLIC)
 
     def _records_first(self, term: Variable, sources: Mapping[Variable, RowType]) -> Variable:
         """Move a term's axis of records to the front: other axes may be before it."""
@@ -234,8 +225,7 @@ class _Reader:
         if t == Rows(0):
             self._add(name, "likelihood", "one term a record, clipped")
         else:
-            self._add(name, "refused", why(t))
-            self.refuse(refusals.refuse_coupled(name, why(t)))
+            self._refuse(name, why(t), refusals.refuse_coupled(name, why(t)))
 
     def _prior(self, name: str, term: Variable, kind: str, conditions: list[Variable]) -> None:
         own: list[Variable] = []
@@ -248,8 +238,7 @@ class _Reader:
             conditions.extend(own)
             self._add(name, role, "reads no record")
         else:
-            self._add(name, "refused", why(t))
-            self.refuse(refusals.refuse_prior(name, why(t), kind))
+            self._refuse(name, why(t), refusals.refuse_prior(name, why(t), kind))
 
     def _start(self, start: Sequence[Variable], sources: Mapping[Variable, RowType]) -> None:
         """Refuse initial values and support points that read records: they are shown, and begin a chain."""
@@ -261,8 +250,7 @@ class _Reader:
             if (t := typing.of(value)) is not PUBLIC
         }
         for name, t in private.items():
-            self._add(name, "refused", f"initial value: {why(t)}")
-            self.refuse(refusals.refuse_start(repr(name), why(t)))
+            self._refuse(name, f"initial value: {why(t)}", refusals.refuse_start(repr(name), why(t)))
         if private:
             return
         self.found.start = gate.initial_point(self.model)
@@ -270,8 +258,7 @@ class _Reader:
             value = self.model.rvs_to_values[rv]
             shape = np.shape(self.found.start[value.name])
             if rv.name not in self.data.names and self._is_latent(value, shape, sources):
-                self._add(rv.name, "refused", "an entry for each record")
-                self.refuse(refusals.refuse_latent(rv.name, shape))
+                self._refuse(rv.name, "an entry for each record", refusals.refuse_latent(rv.name, shape))
 
     def _is_latent(
         self, value: Variable, shape: tuple[int, ...], sources: Mapping[Variable, RowType]
@@ -331,6 +318,10 @@ class _Reader:
         # Lengths of units and of other tables. If units are not rows, the number of rows is private.
         sizes = {self.units, *self.data.other_tables}
         self.found.withheld_dims = dims_of_records(model, axes, lengths, sizes)
+
+    def _refuse(self, name: str, why: str, error: ModelRefusedError) -> None:
+        self._add(name, "refused", why)
+        self.refuse(error)
 
     def _add(self, name: str, role: str, why: str) -> None:
         self.found.variables.append(VariableReading(name, role, why))

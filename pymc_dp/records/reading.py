@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import TypedDict
 
 import numpy as np
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
@@ -111,6 +111,13 @@ class Reading:
         self.arrays = [array for array in self.arrays if array.label not in said]
         self.watched = [v for v in self.watched if v.name not in said]
         return self
+
+    def inputs_of(self, rv: Variable) -> tuple[list[Variable], Typing]:
+        """Return what a random variable is made of, typed; random variables in it count as public."""
+        given, typing = self.opaque.given(rv), self.typing.again()
+        random: dict[Variable, RowType] = dict.fromkeys(self.opaque.random(given), PUBLIC)
+        typing(given, self.data.sources(self.opaque) | random)
+        return given, typing
 
     @property
     def row_types(self) -> dict[Variable, RowType]:

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op, OutputStorageType
+from pytensor.graph import Apply, Op, Variable
+from pytensor.graph.op import OutputStorageType
 from pytensor.scalar import upcast
 
 
@@ -112,7 +112,19 @@ def multiply(left, right):
     return out
 
 
-class RowProduct(Op):
+class _ByRow(Op):
+    """An Op that is computed by one of the functions above."""
+
+    def function(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return what is computed, in a type of numbers, as a function that Numba can compile."""
+        raise NotImplementedError
+
+    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
+        """Compute the result, where the Numba backend is not used."""
+        outputs[0][0] = self.function(np.dtype(node.outputs[0].type.dtype))(*inputs)
+
+
+class RowProduct(_ByRow):
     """`multiply` as an Op."""
 
     __props__ = ()
@@ -124,9 +136,13 @@ class RowProduct(Op):
         dtype, shape = upcast(left.type.dtype, right.type.dtype), (left.type.shape[0], right.type.shape[1])
         return Apply(self, [left, right], [pt.tensor(dtype=dtype, shape=shape)])
 
-    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
-        """Compute the product, where the Numba backend is not used."""
-        outputs[0][0] = multiply(*inputs).astype(node.outputs[0].type.dtype)
+    def function(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return the product as a function that Numba can compile."""
+
+        def product(left, right):
+            return multiply(left, right).astype(dtype)
+
+        return multiply if dtype == np.float64 else product
 
 
 @numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")
@@ -179,7 +195,7 @@ def solve(triangle, right, lower, unit, turned):
     return out
 
 
-class ColumnsSolved(Op):
+class ColumnsSolved(_ByRow):
     """`solve` as an Op; if `twice`, the system is that of the triangle times its transpose."""
 
     __props__ = ("lower", "unit", "twice")
@@ -194,11 +210,7 @@ class ColumnsSolved(Op):
         dtype = upcast(triangle.type.dtype, right.type.dtype, "float32")
         return Apply(self, [triangle, right], [pt.tensor(dtype=dtype, shape=right.type.shape)])
 
-    def perform(self, node: Apply, inputs: Sequence[np.ndarray], outputs: OutputStorageType) -> None:
-        """Solve the system, where the Numba backend is not used."""
-        outputs[0][0] = self.solved(np.dtype(node.outputs[0].type.dtype))(*inputs)
-
-    def solved(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+    def function(self, dtype: np.dtype) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Return the solution as a function that Numba can compile."""
         lower, unit, twice = self.lower, self.unit, self.twice
 
@@ -220,19 +232,12 @@ def _register() -> None:
         return
 
     def compiled(op, node, **kwargs):
-        dtype = np.dtype(node.outputs[0].type.dtype)
+        function = op.function(np.dtype(node.outputs[0].type.dtype))
+        if function is not multiply:
+            function = numba_njit(function, fastmath=False)
+        return function, 1  # version of the code, for what is cached
 
-        @numba_njit(fastmath=False)
-        def product(left, right):
-            return multiply(left, right).astype(dtype)
-
-        return (multiply if dtype == np.float64 else product), 1  # version of the code, for what is cached
-
-    def solved(op, node, **kwargs):
-        return numba_njit(op.solved(np.dtype(node.outputs[0].type.dtype)), fastmath=False), 1
-
-    register_funcify_default_op_cache_key(RowProduct)(compiled)
-    register_funcify_default_op_cache_key(ColumnsSolved)(solved)
+    register_funcify_default_op_cache_key(_ByRow)(compiled)
 
 
 _register()

@@ -8,40 +8,24 @@ from functools import reduce
 import numpy as np
 import pytensor.scalar as ps
 import pytensor.tensor as pt
+from pytensor.compile import SharedVariable
 from pytensor.compile.builders import OpFromGraph
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable
+from pytensor.graph import Apply, Constant, FunctionGraph, Op, Variable, ancestors
 from pytensor.graph.features import ReplaceValidate
-from pytensor.graph.fg import FunctionGraph
-from pytensor.graph.op import Op
 from pytensor.graph.rewriting.basic import GraphRewriter
-from pytensor.graph.traversal import ancestors
 from pytensor.raise_op import CheckAndRaise
 from pytensor.scan.op import Scan
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.blas.batched import BatchedDot
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.linalg.solvers.psd import CholeskySolve
 from pytensor.tensor.linalg.solvers.triangular import SolveTriangular
 from pytensor.tensor.math import Dot
-from pytensor.tensor.variable import TensorVariable
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records.positions import (
-    WRITES,
-    Position,
-    Size,
-    as_tensor,
-    bounds,
-    core,
-    in_range,
-    indexes,
-    is_proved,
-    length,
-    limited,
-    masks,
-    positions,
-)
+from pymc_dp.records import positions as at
+from pymc_dp.records.harmless import missing
 from pymc_dp.records.row_products import ColumnsSolved, RowProduct
 from pymc_dp.records.row_types.admitted import may_divide_by_zero
 from pymc_dp.records.row_types.index_rules import places_of
@@ -113,7 +97,7 @@ class Safe(GraphRewriter):
         safe = _safe_op(node.op)
         if safe is not None:
             return list(safe.make_node(*node.inputs).outputs)
-        if indexes(node):
+        if at.indexes(node):
             return self._indexed(node)
         if isinstance(node.op, Elemwise) and node.outputs[0].type.dtype.startswith(("int", "uint")):
             result = _of_whole_numbers(node)
@@ -125,32 +109,32 @@ class Safe(GraphRewriter):
 
     def _indexed(self, node: Apply) -> list[Variable] | None:
         open_ones = [
-            (p, length(node.inputs[0], p.axis))
-            for p in positions(node)
-            if not is_proved(node.inputs[p.place], length(node.inputs[0], p.axis))
+            (p, at.length(node.inputs[0], p.axis))
+            for p in at.positions(node)
+            if not at.is_proved(node.inputs[p.place], at.length(node.inputs[0], p.axis))
         ]
         inputs = _with_checked_masks(node)
         if not open_ones:
             return None if inputs == node.inputs else _again(node, inputs)
         for position, size in open_ones:
-            inputs[position.place] = limited(self._checked(inputs[position.place], size), size)
+            inputs[position.place] = at.limited(self._checked(inputs[position.place], size), size)
         valid = _valid(node, open_ones)
-        if not isinstance(core(node), WRITES):
+        if not isinstance(at.core(node), at.WRITES):
             (out,) = _again(node, inputs)
-            return [pt.switch(valid, out, _no_number(out.type.dtype))]
+            return [pt.switch(valid, out, np.asarray(missing(out.type.dtype), dtype=out.type.dtype))]
         dtype = node.inputs[0].type.dtype  # the written values' own type may have no NaN
-        none = _no_number(dtype) if core(node).set_instead_of_inc else np.asarray(0, dtype=dtype)
+        none = np.asarray(missing(dtype) if at.core(node).set_instead_of_inc else 0, dtype=dtype)
         inputs[1] = pt.switch(valid, pt.cast(inputs[1], dtype), none)
         return _again(node, inputs)
 
-    def _checked(self, index: Variable, size: Size) -> Variable:
+    def _checked(self, index: Variable, size: at.Size) -> Variable:
         """Add a check to an index that depends on data alone, if `raising`."""
         leaves = [v for v in ancestors([index]) if v.owner is None and not isinstance(v, Constant)]
         if not self.raising or not all(isinstance(v, SharedVariable) for v in leaves):
             return index
         names = ", ".join(repr(v.name) for v in leaves if v.name) or "the model's constants"
         check = CheckAndRaise(IndexError, f"a position in {names} is not in the table that it looks up")
-        checked = check.make_node(as_tensor(index), pt.all(in_range(index, size))).outputs[0]
+        checked = check.make_node(at.as_tensor(index), pt.all(at.in_range(index, size))).outputs[0]
         return checked if index.type.ndim or hasattr(index.type, "shape") else pt.scalar_from_tensor(checked)
 
 
@@ -176,7 +160,7 @@ def _safe_op(op: Op) -> Op | None:
 def _with_checked_masks(node: Apply) -> list[Variable]:
     """Return inputs of a node; a mask that does not fit its table raises `IndexError` (shapes are public)."""
     inputs = list(node.inputs)
-    for place, axis in [] if isinstance(node.op, Blockwise) else masks(node):
+    for place, axis in [] if isinstance(node.op, Blockwise) else at.masks(node):
         mask, table = inputs[place], inputs[0]
         axes = range(axis, axis + mask.type.ndim)
         if all(
@@ -193,36 +177,23 @@ def _again(node: Apply, inputs: list[Variable]) -> list[Variable]:
     return list(node.op.make_node(*inputs).outputs)
 
 
-def _valid(node: Apply, given: list[tuple[Position, Size]]) -> Variable:
+def _valid(node: Apply, given: list[tuple[at.Position, at.Size]]) -> Variable:
     """Compute whether positions are in range, in a shape that broadcasts with what is read or written."""
     conditions: list[TensorVariable] = []
     for position, size in given:
         index = node.inputs[position.place]
-        one = in_range(index, size)
+        one = at.in_range(index, size)
         if isinstance(node.op, Blockwise):  # all positions of a batch entry together
             inner = tuple(range(position.batch, one.type.ndim))
             one = one.all(axis=inner) if inner else one
         conditions.append(one)
     result = reduce(pt.and_, conditions)
-    writes = isinstance(core(node), WRITES)
+    writes = isinstance(at.core(node), at.WRITES)
     if isinstance(node.op, Blockwise):
         read = node.inputs[1] if writes else node.outputs[0]
         return pt.shape_padright(result, read.type.ndim - result.type.ndim)
-    first, ndim = places_of(node)
-    if not writes:
-        return pt.shape_padright(result, node.outputs[0].type.ndim - first - result.type.ndim)
-    # What is written may lack leading axes: it is then broadcast.
-    return pt.shape_padright(result, ndim - first - result.type.ndim)
-
-
-def _no_number(dtype: str) -> np.ndarray | np.generic | int:
-    """Return the value that stands for a number that was not read."""
-    kind = np.dtype(dtype).kind
-    if kind in "fc":
-        return np.asarray(np.nan, dtype=dtype)
-    if kind == "b":
-        return np.False_
-    return np.asarray(np.iinfo(dtype).min if kind == "i" else np.iinfo(dtype).max, dtype=dtype)
+    places = places_of(node)  # what is written may lack leading axes: it is then broadcast
+    return pt.shape_padright(result, places.total - places.first - result.type.ndim)
 
 
 def _of_whole_numbers(node: Apply) -> Variable | None:
@@ -238,7 +209,7 @@ def _of_whole_numbers(node: Apply) -> Variable | None:
 
     if isinstance(op, ps.IntDiv | ps.Mod):
         a, d = node.inputs
-        low, high = bounds(d)
+        low, high = at.bounds(d)
         if low > 0 or high < -1:
             return None
         safe = pt.switch(pt.or_(pt.eq(d, 0), pt.eq(d, -1)), np.asarray(1, dtype=d.type.dtype), d)
@@ -248,7 +219,7 @@ def _of_whole_numbers(node: Apply) -> Variable | None:
         return pt.switch(pt.eq(d, 0), number(0), pt.switch(pt.eq(d, -1), -divided, divided))
     if isinstance(op, ps.Pow):
         a, power = node.inputs
-        if bounds(power)[0] >= 0:
+        if at.bounds(power)[0] >= 0:
             return None
         size = pt.abs(pt.maximum(pt.cast(power, "int64"), np.int64(-(2**62))))
         broken = pt.and_(pt.lt(power, 0), pt.neq(pt.abs(a), 1))

@@ -41,7 +41,7 @@ class Tables:
         tables can be added.
     n : int
         Number of records of all tables together.
-    d, reading, withheld_dims, neighboring_relation
+    d, reading, ravel, withheld_dims, neighboring_relation
         As of a `RecordModel`; the prior is the same in all tables. `reading` is the first table's. Variables
         that read the records of any table are not released.
 
@@ -79,7 +79,7 @@ class Tables:
         first = self.tables[0]
         self.n, self.d = sum(table.n for table in self.tables), first.d
         self.reading, self.neighboring_relation = first.reading, first.neighboring_relation
-        self._model = model
+        self._model, self.ravel = model, first.ravel
         by_all = set.intersection(*(set(table.released_variables) for table in self.tables))
         self.released_variables = [name for name in first.released_variables if name in by_all]
         self.withheld_dims = sorted({dim for table in self.tables for dim in table.withheld_dims})
@@ -97,27 +97,29 @@ class Tables:
         """Likelihood coordinates, the same for all tables."""
         return self.tables[0].coordinates
 
-    def ravel(self, point: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Convert a PyMC point to the flat unconstrained vector, shape (d,)."""
-        return self.tables[0].ravel(point)
-
 
 class Records(Protocol):
-    """Interface of records for a release: a `RecordModel`, `Tables`, or records elsewhere."""
+    """Interface of records for a release: a `RecordModel`, `Tables`, or records elsewhere.
+
+    Attributes
+    ----------
+    n : int
+        Number of privacy units of all tables.
+    neighboring_relation : str
+    unit_of_row : ndarray or None
+        None where each row is a privacy unit.
+    reading : Reading
+        Result of reading the model.
+    released_variables : list of str
+        Names that a release may contain.
+    """
 
     _model: pm.Model
-
-    @property
-    def n(self) -> Any:
-        """Number of privacy units of all tables."""
-
-    @property
-    def neighboring_relation(self) -> str:
-        """Neighbouring relation."""
-
-    @property
-    def unit_of_row(self) -> object:
-        """None where each row is a privacy unit."""
+    n: Any
+    neighboring_relation: str
+    unit_of_row: Any
+    reading: Reading
+    released_variables: list[str]
 
     @property
     def tables(self) -> Sequence[RecordModel]:
@@ -126,14 +128,6 @@ class Records(Protocol):
     @property
     def lengths(self) -> set[int]:
         """Numbers of rows and of privacy units; no array of such a length is published."""
-
-    @property
-    def reading(self) -> Reading:
-        """Result of reading the model."""
-
-    @property
-    def released_variables(self) -> Sequence[str]:
-        """Names that a release may contain."""
 
     @property
     def withheld_dims(self) -> Sequence[str]:

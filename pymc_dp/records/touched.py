@@ -4,9 +4,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pytensor.compile.executor import Function
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import Function
+from pytensor.graph import Variable, ancestors
 
 from pymc_dp.records import gate, graph, memory
 from pymc_dp.records.predictors import Piece
@@ -186,9 +185,7 @@ def _by_codes(lookups: Sequence[Lookup]) -> list[np.ndarray]:
 
 def _same(a: Variable | None, b: Variable | None) -> bool:
     """Return whether codes are one array in memory; its entries are not read."""
-    if a is None or b is None:
-        return False
-    return a is b or memory.same(graph.leaf_value(a), graph.leaf_value(b))
+    return a is not None and b is not None and memory.same(graph.leaf_value(a), graph.leaf_value(b))
 
 
 def in_order(reading: Reading, terms: Mapping[str, Variable]) -> list[str]:

@@ -5,29 +5,22 @@ Potentials, Deterministics or public parts of the likelihood, each as a number, 
 are no array; but no model needs as many of these.
 """
 
-from collections.abc import Collection, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from typing import NamedTuple
 
 import numpy as np
 from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.transforms import Chain
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.subtensor import (
-    AdvancedIncSubtensor,
-    AdvancedSubtensor,
-    IncSubtensor,
-    Subtensor,
-)
-from pytensor.tensor.type import TensorType
+from pytensor.compile import SharedVariable
+from pytensor.graph import Constant, Variable, ancestors
+from pytensor.tensor import TensorType
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import graph
-from pymc_dp.records.arrays import Arrays
 from pymc_dp.records.checks import SMALL, Refuse
-from pymc_dp.records.opaque import OpaqueModel
-from pymc_dp.records.row_types import PUBLIC, RowType, Typing
+from pymc_dp.records.reading import Reading
+from pymc_dp.records.row_types import PUBLIC
 from pymc_dp.records.row_types.ops import inner_graphs
 
 # For operations of which later inputs are positions: the position of the first of these.
@@ -54,6 +47,10 @@ class Written(NamedTuple):
     numbers: int
     inputs: int
 
+    def plus(self, others: Iterable["Written"]) -> "Written":
+        """Add what other graphs are written with."""
+        return Written(*map(sum, zip(self, *others, strict=True)))
+
     def exceeds(self, most: "Written") -> bool:
         """Return whether there is more of either."""
         return self.numbers > most.numbers or self.inputs > most.inputs
@@ -63,30 +60,19 @@ class Written(NamedTuple):
 _MOST = Written(numbers=200, inputs=1000)
 
 
-def check(
-    opaque: OpaqueModel,
-    data: Arrays,
-    densities: Mapping[str, Variable],
-    read: Mapping[str, Written],
-    released: Collection[str],
-    refuse: Refuse,
-) -> None:
+def check(reading: Reading, densities: Mapping[str, Variable], refuse: Refuse) -> None:
     """Refuse what is public, of a model that is written with more than `_MOST`.
 
     This is priors, Potentials, released Deterministics, and what the likelihood reads that is no record.
 
     Parameters
     ----------
-    opaque : OpaqueModel
-    data : Arrays
-        Variables and arrays that are declared there as public do not count.
+    reading : Reading
+        Variables and arrays that are declared as public do not count; of Deterministics those that are
+        released do.
     densities : mapping of str to Variable
         Log-densities as derived, by name. They count where the distribution or the transform is a function
         of the user's, which only they show.
-    read : mapping of str to Written
-        What the likelihood of each observed variable reads that is public: see `of_likelihoods`.
-    released : collection of str
-        Names of Deterministics among others.
     refuse : callable
 
     Notes
@@ -94,17 +80,17 @@ def check(
     **Privacy.** Graphs as the user wrote them are counted without looking at constants. In a derived density
     PyMC may have simplified some of them by their values; these belong to a prior, and are public.
     """
+    opaque, data, read = reading.opaque, reading.data, _of_likelihoods(reading)
     parts: dict[str, list[Variable]] = {name: [rv] for name, rv in opaque.free.items()}
     others = set(opaque.free.values())
     for name, rv in opaque.free.items():
         own = _is_own(opaque.transforms[rv]) or _has_own_law([rv], others - {rv})
         parts[name] += [densities[name]] if own else []
     parts |= {name: [one] for name, one in opaque.potentials.items()}
-    parts |= {name: [one] for name, one in opaque.deterministics.items() if name in released}
+    parts |= {name: [one] for name, one in opaque.deterministics.items() if name in reading.released}
     public = {one for name, graphs in parts.items() if name in data.names for one in graphs}
     apart = {*opaque.original, *data.declared, *public}
-    whole = [count([one for graphs in parts.values() for one in graphs], apart), *read.values()]
-    if Written(*map(sum, zip(*whole, strict=True))).exceeds(_MOST):
+    if count([one for graphs in parts.values() for one in graphs], apart).plus(read.values()).exceeds(_MOST):
         each = {name: count(graphs, apart) for name, graphs in parts.items()}
         each |= read
         refuse(_refuse(max(each, key=lambda name: each[name])))
@@ -128,20 +114,17 @@ def _has_own_law(outputs: Collection[Variable], apart: Set[Variable]) -> bool:
     )
 
 
-def of_likelihoods(
-    opaque: OpaqueModel, data: Arrays, typing: Typing, released: Collection[str]
-) -> dict[str, Written]:
+def _of_likelihoods(reading: Reading) -> dict[str, Written]:
     """Count what each observed variable reads, as the user wrote it, that is no record.
 
     Deterministics that are released or named as public do not count: they do by themselves.
     """
+    opaque, data = reading.opaque, reading.data
     apart = {*opaque.original, *data.declared}
-    apart |= {v for name, v in opaque.deterministics.items() if name in {*data.names, *released}}
+    apart |= {v for name, v in opaque.deterministics.items() if name in {*data.names, *reading.released}}
     found = {}
     for name, rv in opaque.observed.items():
-        given, typed = opaque.given(rv), typing.again()
-        random: dict[Variable, RowType] = dict.fromkeys(opaque.random(given), PUBLIC)
-        typed(given, {**data.sources(opaque), **random})
+        given, typed = reading.inputs_of(rv)
         public: list[Variable] = []
         left, seen = list(given), set()
         while left:
@@ -151,7 +134,7 @@ def of_likelihoods(
             elif v not in seen and v.owner is not None:
                 left.extend(v.owner.inputs)
             seen.add(v)
-        found[name] = count(public, {*apart, *random})
+        found[name] = count(public, {*apart, *opaque.random(given)})
     return found
 
 
@@ -170,10 +153,7 @@ def count(outputs: Collection[Variable], apart: Set[Variable]) -> Written:
     arrays = {v for v in read if v.type.ndim}
     inner = [count(one.outputs, set()) for node in nodes for one in inner_graphs(node.op)]
     numbers = sum(v not in arrays for v in read) + sum(int(np.size(graph.leaf_value(v))) for v in arrays)
-    return Written(
-        numbers + sum(one.numbers for one in inner),
-        sum(len(node.inputs) for node in nodes) + sum(one.inputs for one in inner),
-    )
+    return Written(numbers, sum(len(node.inputs) for node in nodes)).plus(inner)
 
 
 def _is_small(leaf: Variable) -> bool:

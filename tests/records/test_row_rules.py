@@ -23,8 +23,9 @@ from pytensor.tensor.shape import Reshape
 from pytensor.tensor.sort import SortOp
 from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, Subtensor
 
-from pymc_dp.records.row_types import LENGTH, PUBLIC, RULES, Mixed, Rows, Typing
+from pymc_dp.records.row_types import LENGTH, PUBLIC, Mixed, Rows, Typing
 from pymc_dp.records.row_types.admitted import never_ends
+from pymc_dp.records.row_types.types import RULES
 from tests.records.random_graphs import Grown
 from tests.records.row_oracle import N, Oracle, Persons, is_public, is_rows, judged, moved, truth, wrong
 

@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
+from pytensor.graph import Apply, Constant, Op, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.raise_op import CheckAndRaise
-from pytensor.scalar.basic import Cast, Identity, IntDiv, Mod, Pow, Switch
+from pytensor.scalar import Cast, Identity, IntDiv, Mod, Pow, Switch
 from pytensor.scan.op import Scan
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
@@ -22,7 +21,7 @@ from pytensor.tensor.shape import Shape, Shape_i
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
 from pymc_dp.errors import ModelRefusedError
-from pymc_dp.records.row_types.ops import name_of
+from pymc_dp.records.row_types.ops import name_of, trusted_name
 
 #: Scalar Ops, by the names of their classes.
 SCALARS = frozenset(
@@ -77,8 +76,7 @@ def admits(op: Op, trusted: Collection[object] = ()) -> bool:
     if isinstance(op, Scan | OpFromGraph | CheckAndRaise):
         return True
     names = {c.__name__ for c in type(op).__mro__}
-    own = {type(op).__name__, str(op), getattr(op, "__name__", None)}
-    return not ADMITTED.isdisjoint(names) or not own.isdisjoint(trusted) or type(op) in trusted
+    return not ADMITTED.isdisjoint(names) or trusted_name(op, trusted) is not None
 
 
 def never_ends(node: Apply, private: Sequence[bool]) -> bool:

@@ -3,31 +3,13 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pytensor.graph.basic import Apply, Variable
-from pytensor.tensor.subtensor import (
-    AdvancedIncSubtensor,
-    AdvancedSubtensor,
-    IncSubtensor,
-    Subtensor,
-    indices_from_subtensor,
-)
+from pytensor.graph import Apply, Variable
+from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records.row_types.ops import axes_in, public_number
+from pymc_dp.records.row_types.ops import WRITES, Index, axes_in, indices_of, public_number
 from pymc_dp.records.row_types.record_axes import is_as_long, is_range_of, record_range
 from pymc_dp.records.row_types.rules import no_rule, over_records, public_arguments
-from pymc_dp.records.row_types.types import (
-    LENGTH,
-    PUBLIC,
-    Mixed,
-    Rows,
-    RowType,
-    Typing,
-    by_place,
-    rule,
-)
-
-#: An index along one axis, or a mask along several.
-type Index = Variable | slice
+from pymc_dp.records.row_types.types import LENGTH, PUBLIC, Mixed, Rows, RowType, Typing, by_place, rule
 
 
 class Places(NamedTuple):
@@ -43,21 +25,25 @@ class Places(NamedTuple):
         Number of axes of the index arrays, broadcast against each other.
     arrays : list of (int, Variable)
         The axis of the tensor that each index array indexes, and the array.
+    total : int
+        Number of axes of the result.
     """
 
     kept: dict[int, int]
     first: int
     ndim: int
     arrays: list[tuple[int, Variable]]
+    total: int
 
 
 def _whole(index: Index) -> bool:
     return isinstance(index, slice) and index == slice(None)
 
 
-def _places(x: Variable, indices: Sequence[Index]) -> Places:
-    """Find the positions of the axes of `x` in the result, by NumPy's rules."""
-    padded = [*indices, *[slice(None)] * (x.type.ndim - _axes_used(indices))]
+def places_of(node: Apply) -> Places:
+    """Find the positions of a tensor's axes in what a node reads or writes of it, by NumPy's rules."""
+    indices = indices_of(node)
+    padded = [*indices, *[slice(None)] * (node.inputs[0].type.ndim - sum(map(_width, indices)))]
     where = {k: i for k, i in enumerate(padded) if not isinstance(i, slice)}
     ndim = max(map(_ndim, where.values()), default=0)
     together = not where or max(where) - min(where) + 1 == len(where)
@@ -72,17 +58,7 @@ def _places(x: Variable, indices: Sequence[Index]) -> Places:
             arrays.append((axis, index))
             after += ndim if together and k == first else 0
         axis += _width(index)
-    return Places(kept, first, ndim, arrays)
-
-
-def places_of(node: Apply) -> tuple[int, int]:
-    """Return where the index arrays' axes begin in what a node reads or writes, and its number of axes."""
-    first = 2 if isinstance(node.op, IncSubtensor | AdvancedIncSubtensor) else 1
-    x, op = node.inputs[0], node.op
-    indices = indices_from_subtensor(node.inputs[first:], op.idx_list)
-    places = _places(x, list(indices))
-    slices = sum(isinstance(i, slice) for i in indices)
-    return places.first, slices + places.ndim + x.type.ndim - _axes_used(indices)
+    return Places(kept, first, ndim, arrays, after)
 
 
 def _width(index: Variable | slice) -> int:
@@ -97,15 +73,11 @@ def _ndim(index: Variable) -> int:
     return 1 if index.type.dtype == "bool" else int(index.type.ndim)
 
 
-def _axes_used(indices: Sequence[Index]) -> int:
-    return sum(_width(index) for index in indices)
-
-
 @rule(Subtensor)
 def _subtensor(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     if not public_arguments(types[1:]) or (isinstance(types[0], Rows) and LENGTH in types[1:]):
         return no_rule(node.op)
-    indices = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    indices = indices_of(node)
     if not isinstance(types[0], Rows):
         other = types[0] is LENGTH and _another_length(typing, node.inputs[0], indices)
         return PUBLIC if other else LENGTH if LENGTH in types else types[0]
@@ -128,24 +100,13 @@ def _another_length(typing: Typing, shape: Variable, indices: Sequence[Index]) -
 
 
 @rule(AdvancedSubtensor)
-def _advanced(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
-    x, *inputs = node.inputs
-    return _indexed(typing, node, x, types[0], inputs, types[1:])
-
-
-def _indexed(
-    typing: Typing,
-    node: Apply,
-    x: Variable,
-    x_type: RowType,
-    inputs: Sequence[Variable],
-    input_types: Sequence[RowType],
-    writes: bool = False,
-) -> RowType:
+def _indexed(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     """Return the type of ``x[indices]``; for writes, `_written` checks public numbers beside records."""
-    indices = indices_from_subtensor(inputs, node.op.idx_list)
+    writes = isinstance(node.op, WRITES)
+    first = 2 if writes else 1  # what is written comes before the indices
+    x, inputs, x_type, input_types = node.inputs[0], node.inputs[first:], types[0], types[first:]
     private = {v: t for v, t in zip(inputs, input_types, strict=True) if isinstance(t, Rows)}
-    places = _places(x, list(indices))
+    places = places_of(node)
     if any(v.type.dtype == "bool" for v in private):
         return Mixed("records chosen by a mask that depends on them")
     # Index arrays are broadcast against each other from the right.
@@ -189,18 +150,18 @@ def _indexed(
     return LENGTH if unknown or x_type is LENGTH else PUBLIC
 
 
-@rule(IncSubtensor, AdvancedIncSubtensor)
+@rule(*WRITES)
 def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     """Return the type of ``x[indices].set(y)`` or ``.inc(y)``."""
     x, y, *inputs = node.inputs
     x_type, y_type, *input_types = types
-    place = _indexed(typing, node, x, x_type, inputs, input_types, writes=True)
+    place = _indexed(typing, node, types)
     if isinstance(place, Mixed):
         return place
     if place is LENGTH or not isinstance(y_type, Rows | type(PUBLIC)):
         return no_rule(node.op)
-    indices = indices_from_subtensor(inputs, node.op.idx_list)
-    places, (_, ndim) = _places(x, list(indices)), places_of(node)
+    places = places_of(node)
+    ndim = places.total
     after = place.axis if isinstance(place, Rows) else None
     if isinstance(y_type, Rows):
         aligned = y_type.axis + ndim - y.type.ndim
@@ -214,8 +175,9 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
     # Find the axis of x along which records are written: taken whole, or indexed by 0, 1, ..., n - 1.
     found = [axis for axis, there in places.kept.items() if there == after]
     lift = after - places.first
-    for (axis, v), t in zip(places.arrays, _types_of(places, inputs, input_types), strict=True):
-        r = record_range(typing, v)
+    known = dict(zip(inputs, input_types, strict=True))
+    for axis, v in places.arrays:
+        r, t = record_range(typing, v), known.get(v, PUBLIC)  # an index that is no input is a number
         if r is not None and r + places.ndim - v.type.ndim == lift:
             found.append(axis)
         elif lift in range(places.ndim) and t is PUBLIC and not _is_one_place(typing, v, lift - places.ndim):
@@ -228,14 +190,8 @@ def _written(typing: Typing, node: Apply, types: Sequence[RowType]) -> RowType:
         return by_place(node.op)
     # If x is written at a range and is longer, some of its entries are no record's; and an error would reveal
     # whether a private number of records equals its length.
-    known = found[0] in places.kept and typing.relation == "substitute"
-    return Rows(found[0]) if known or is_as_long(typing, x, found[0]) else no_rule(node.op)
-
-
-def _types_of(places: Places, inputs: Sequence[Variable], types: Sequence[RowType]) -> list[RowType]:
-    """Return the types of index arrays: those that are no inputs, but numbers, are public."""
-    known = dict(zip(inputs, types, strict=True))
-    return [known.get(v, PUBLIC) for _, v in places.arrays]
+    whole = found[0] in places.kept and typing.relation == "substitute"
+    return Rows(found[0]) if whole or is_as_long(typing, x, found[0]) else no_rule(node.op)
 
 
 def _is_one_place(typing: Typing, index: Variable, axis: int) -> bool:

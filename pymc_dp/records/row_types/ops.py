@@ -1,13 +1,14 @@
 """Properties of Ops and of sizes that do not depend on which variables read records."""
 
+from collections.abc import Collection, Iterator
 from typing import cast
 
 import numpy as np
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Apply, Constant, Variable, equal_computations
+from pytensor.compile import SharedVariable
+from pytensor.graph import Apply, Constant, Op, Variable, rewrite_graph
+from pytensor.graph.basic import equal_computations
 from pytensor.graph.fg import AbstractFunctionGraph
-from pytensor.graph.op import HasMultipleInnerGraph, Op
-from pytensor.graph.rewriting.utils import rewrite_graph
+from pytensor.graph.op import HasMultipleInnerGraph
 from pytensor.graph.type import HasShape
 from pytensor.tensor.basic import (
     AllocEmpty,
@@ -19,7 +20,11 @@ from pytensor.tensor.basic import (
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.shape import Shape
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor, indices_from_subtensor
+
+WRITES = (IncSubtensor, AdvancedIncSubtensor)
+#: An index along one axis, or a mask along several.
+type Index = Variable | slice
 
 # Ops that run Python functions of the user's, read files, or print.
 _BLACK_BOXES = ("FromFunctionOp", "LoadFromDisk", "Print", "PdbBreakpoint", "DifferentialEquation", "JAXOp")
@@ -30,29 +35,44 @@ def known(op: Op) -> bool:
 
     An Op from elsewhere may do anything, and its Python code may hold data.
     """
-    parts = [op, *(getattr(op, name) for name in ("scalar_op", "core_op") if hasattr(op, name))]
     return all(
         type(part).__module__.startswith(("pytensor.", "pymc."))
         and not any(c.__name__ in _BLACK_BOXES for c in type(part).__mro__)
-        for part in parts
-    ) and all(known(node.op) for fgraph in inner_graphs(op) for node in fgraph.apply_nodes)
+        for part in _parts(op)
+    )
+
+
+def _parts(op: Op) -> Iterator[Op]:
+    """Iterate over an Op, the Ops that it applies to entries or to a batch, and those in graphs inside."""
+    yield op
+    for name in ("scalar_op", "core_op"):
+        yield from _parts(getattr(op, name)) if hasattr(op, name) else ()
+    if isinstance(op, HasMultipleInnerGraph):
+        for node in (node for fgraph in op.inner_graphs.values() for node in fgraph.apply_nodes):
+            yield from _parts(node.op)
+
+
+def trusted_name(op: Op, trusted: Collection[object]) -> str | None:
+    """Return the name by which the user vouched for an Op, or None."""
+    names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
+    for given in trusted:
+        if given in names or given is type(op) or given is op:
+            return str(given if isinstance(given, str) else type(op).__name__)
+    return None
 
 
 def inner_graphs(op: Op) -> list[AbstractFunctionGraph]:
     """Return the graphs inside of an Op, which may hold data."""
     graphs = list(op.inner_graphs.values()) if isinstance(op, HasMultipleInnerGraph) else []
     for name in ("scalar_op", "core_op"):
-        part = getattr(op, name, None)
-        graphs += [] if part is None else inner_graphs(part)
+        graphs += inner_graphs(getattr(op, name)) if hasattr(op, name) else []
     return graphs
 
 
 def allocates(op: Op) -> bool:
     """Return whether an Op, its core Op, or an Op in a graph inside of it may leave memory unwritten."""
-    core = op.core_op if isinstance(op, Blockwise) else op
-    nodes = [node for fgraph in inner_graphs(core) for node in fgraph.apply_nodes]
-    own = isinstance(core, AllocEmpty | PermuteRowElements)  # a permutation may name a position twice
-    return own or any(allocates(node.op) for node in nodes)
+    # A permutation may name a position twice.
+    return any(isinstance(part, AllocEmpty | PermuteRowElements) for part in _parts(op))
 
 
 def inner_constants(op: Op) -> list[Constant]:
@@ -130,14 +150,18 @@ def public_number(variable: object) -> int | None:
     return int(value) if value.ndim == 0 and value.dtype.kind in "iu" else None
 
 
+def indices_of(node: Apply) -> list[Index]:
+    """Return the indices by which a node reads or writes a part of its first input."""
+    first = 2 if isinstance(node.op, WRITES) else 1
+    return list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
+
+
 def written_part(node: Apply) -> set[str]:
     """Return which of the parts "0" and "1:" of the last axis ``x[...].set(y)`` writes, all others whole."""
-    indices = indices_from_subtensor(node.inputs[2:], node.op.idx_list)
+    indices = indices_of(node)
     if not node.op.set_instead_of_inc or len(indices) != node.inputs[0].type.ndim:
         return set()
-    if any(index != slice(None) for index in indices[:-1] if isinstance(index, slice)) or any(
-        not isinstance(index, slice) for index in indices[:-1]
-    ):
+    if not all(isinstance(index, slice) and index == slice(None) for index in indices[:-1]):
         return set()
     last = indices[-1]
     if isinstance(last, slice):
@@ -156,7 +180,7 @@ def axes_in(shape: Variable, casts: bool = False) -> tuple[Variable | None, rang
     if node is not None and isinstance(node.op, Shape):
         return node.inputs[0], range(node.inputs[0].type.ndim)
     if node is not None and isinstance(node.op, Subtensor):
-        (index, *more) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+        (index, *more) = indices_of(node)
         if not more and isinstance(index, slice):
             given = index.start, index.stop, index.step
             ends = [None if end is None else public_number(end) for end in given]
@@ -179,7 +203,7 @@ def is_written_before(node: Apply, k: int) -> bool:
     memory = None if write is None else write.inputs[0].owner
     if memory is None or not isinstance(memory.op, AllocEmpty) or not isinstance(write.op, IncSubtensor):
         return False
-    indices = indices_from_subtensor(write.inputs[2:], write.op.idx_list)
+    indices = indices_of(write)
     taken = indices[0].stop if indices and isinstance(indices[0], slice) else None
     if len(indices) != 1 or taken is None or indices[0] != slice(None, taken):
         return False

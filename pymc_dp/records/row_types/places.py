@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.type import HasShape
+from pytensor.graph import Apply, Constant, Variable
 from pytensor.tensor.basic import Alloc, AllocEmpty, ExtractDiag, Join
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import CAReduce, DimShuffle, Elemwise
@@ -13,7 +12,9 @@ from pytensor.tensor.extra_ops import CumOp
 from pytensor.tensor.math import Argmax, Dot
 from pytensor.tensor.shape import Reshape, SpecifyShape
 from pytensor.tensor.sort import ArgSortOp, SortOp
-from pytensor.tensor.subtensor import IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import IncSubtensor, Subtensor
+
+from pymc_dp.records.row_types.ops import indices_of, known_shape
 
 #: Function that returns whether all entries along an axis are one number.
 type Along = Callable[[int], bool]
@@ -39,8 +40,8 @@ class OneValue:
 
     def __call__(self, variable: Variable, axis: int) -> bool:
         """Return whether entries along an axis are one number; true for length 1, or without that axis."""
-        ndim = variable.type.ndim if isinstance(variable.type, HasShape) else 0
-        if not 0 <= axis < ndim or variable.type.shape[axis] == 1:
+        shape = known_shape(variable)
+        if not 0 <= axis < len(shape) or shape[axis] == 1:
             return True
         if self._supposed:
             return self._looked_up(variable, axis)
@@ -105,8 +106,8 @@ class OneValue:
             case Subtensor():
                 return self(x, _axes_left(node)[axis])
             case IncSubtensor():
-                y, left = rest[0], _axes_left(node)
-                if axis not in left or not _is_whole(node, axis):
+                y, left, indices = rest[0], _axes_left(node), indices_of(node)
+                if axis not in left or (axis < len(indices) and indices[axis] != slice(None)):
                     return False
                 return self(x, axis) and self(y, left.index(axis) - len(left) + y.type.ndim)
         return False
@@ -117,17 +118,8 @@ def _is_one_number(values: np.ndarray, axis: int) -> bool:
     return array.size > 0 and bool(np.all(array == np.take(array, [0], axis=axis)))
 
 
-def _indices(node: Apply) -> list[object]:
-    first = 2 if isinstance(node.op, IncSubtensor) else 1
-    return list(indices_from_subtensor(node.inputs[first:], node.op.idx_list))
-
-
 def _axes_left(node: Apply) -> list[int]:
     """Return the axes of the indexed variable that are left: those with slices or without an index."""
-    whole = [a for a, index in enumerate(_indices(node)) if isinstance(index, slice)]
-    return [*whole, *range(len(_indices(node)), node.inputs[0].type.ndim)]
-
-
-def _is_whole(node: Apply, axis: int) -> bool:
-    indices = _indices(node)
-    return axis >= len(indices) or indices[axis] == slice(None)
+    indices = indices_of(node)
+    sliced = [a for a, index in enumerate(indices) if isinstance(index, slice)]
+    return [*sliced, *range(len(indices), node.inputs[0].type.ndim)]

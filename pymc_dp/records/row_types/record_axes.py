@@ -2,41 +2,38 @@
 
 from collections.abc import Callable
 
-from pytensor.graph.basic import Variable
-from pytensor.tensor.basic import (
-    Alloc,
-    AllocEmpty,
-    ARange,
-    Join,
-    MakeVector,
-    ScalarFromTensor,
-    TensorFromScalar,
-)
+from pytensor.graph import Variable
+from pytensor.tensor.basic import Alloc, AllocEmpty, ARange, Join, ScalarFromTensor, TensorFromScalar
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, Shape_i
-from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor, indices_from_subtensor
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, IncSubtensor, Subtensor
 
-from pymc_dp.records.row_types.ops import axes_in, holds, keeps, known_shape, public_number, sizes_of
+from pymc_dp.records.row_types.ops import (
+    axes_in,
+    holds,
+    indices_of,
+    keeps,
+    known_shape,
+    public_number,
+    sizes_of,
+)
 from pymc_dp.records.row_types.types import Rows, Typing
 
 
-def is_length(typing: Typing, variable: Variable) -> bool:
+def is_length(typing: Typing, variable: Variable | int) -> bool:
     """Return whether a scalar is the number of records by construction."""
-    node = variable.owner
-    if node is None:
+    node = variable.owner if isinstance(variable, Variable) else None
+    if isinstance(variable, int) or node is None:
         return public_number(variable) == typing.n_rows
     if (of := _whose_length(variable)) is not None:
         return is_as_long(typing, *of)
     if isinstance(node.op, Subtensor) and len(node.op.idx_list) == 1:
-        (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
-        vector, place = node.inputs[0].owner, None if isinstance(index, slice) else public_number(index)
-        sizes = sizes_of(node.inputs[0])
-        if place is not None and vector is None and sizes is not None:
-            return public_number(sizes[place]) == typing.n_rows
+        (index,) = indices_of(node)
+        vector, sizes = node.inputs[0].owner, sizes_of(node.inputs[0])
         if vector is not None and isinstance(vector.op, DimShuffle):  # a vector of one number
             return vector.inputs[0].type.ndim == 0 and is_length(typing, vector.inputs[0])
-        written = place is not None and vector is not None and isinstance(vector.op, MakeVector)
-        return written and is_length(typing, vector.inputs[place])
+        place = None if isinstance(index, slice) else public_number(index)
+        return place is not None and sizes is not None and is_length(typing, sizes[place])
     if isinstance(node.op, Elemwise) and type(node.op.scalar_op).__name__ == "Mul":
         rest = [v for v in node.inputs if public_number(v) != 1]
         return variable.type.ndim == 0 and len(rest) == 1 and is_length(typing, rest[0])
@@ -52,7 +49,7 @@ def _whose_length(number: Variable) -> tuple[Variable, int] | None:
         return node.inputs[0], node.op.i
     if node is None or not isinstance(node.op, Subtensor) or len(node.op.idx_list) != 1:
         return None
-    (index,) = indices_from_subtensor(node.inputs[1:], node.op.idx_list)
+    (index,) = indices_of(node)
     place = None if isinstance(index, slice) else public_number(index)
     of, axes = axes_in(node.inputs[0])
     if of is None or place is None or not -len(axes) <= place < len(axes):

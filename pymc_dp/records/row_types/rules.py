@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from pytensor.compile.builders import OpFromGraph
 from pytensor.compile.ops import DeepCopyOp, TypeCastingOp
 from pytensor.conditional.op import IfElse
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.op import Op
+from pytensor.graph import Apply, Op, Variable
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import (
     ARange,

@@ -8,8 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytensor.compile.builders import OpFromGraph
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
+from pytensor.graph import Apply, Constant, Op, Variable
 from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasShape
 from pytensor.scan.op import Scan
@@ -23,7 +22,9 @@ from pymc_dp.records.row_types.ops import (
     inner_graphs,
     is_written_before,
     known,
+    known_shape,
     name_of,
+    trusted_name,
     written_part,
 )
 from pymc_dp.records.row_types.places import Along, OneValue
@@ -150,8 +151,9 @@ class Typing:
         """Type all variables that `outputs` depend on; one without owner that is no source is public."""
         self.types.update(sources)
         for node in toposort(list(outputs), blockers=list(sources)):
-            found = self._outputs(node)
-            self.types.update((v, t) for v, t in zip(node.outputs, found, strict=True) if v not in sources)
+            found = self._found(node)
+            each = found if isinstance(found, list) else [found] * len(node.outputs)
+            self.types.update((v, t) for v, t in zip(node.outputs, each, strict=True) if v not in sources)
         return self.types | {v: self.of(v) for v in outputs if v not in self.types}
 
     def again(self, stands_for: Mapping[Variable, Along] | None = None) -> "Typing":
@@ -164,39 +166,34 @@ class Typing:
         """Return the type of a variable."""
         return self.types.get(variable, LENGTH if variable in self.lengths else PUBLIC)
 
-    def _outputs(self, node: Apply) -> list[RowType]:
+    def _found(self, node: Apply) -> RowType | list[RowType]:
         inputs = [self.of(v) for v in node.inputs]
         op = node.op
         if any(self._may_be_records(v) for v in inner_constants(op)):
-            why = f"`{name_of(op)}` holds an array of its own that is as long as there are records"
-            return [Mixed(why)] * len(node.outputs)
+            return Mixed(f"`{name_of(op)}` holds an array of its own that is as long as there are records")
         if not isinstance(op, AllocEmpty | OpFromGraph | Scan) and allocates(op):  # these have rules for it
-            return [Mixed(NOT_WRITTEN)] * len(node.outputs)
+            return Mixed(NOT_WRITTEN)
         found = self._rule(op)
         if found is None:
-            return [self._without_rule(node, inputs)] * len(node.outputs)
+            return self._without_rule(node, inputs)
         if all(t is PUBLIC for t in inputs) and not (inner_graphs(op) or isinstance(op, AllocEmpty)):
-            return [PUBLIC] * len(node.outputs)
+            return PUBLIC
         buffers = buffers_of(node)
         empty = next((t for k, t in enumerate(inputs) if k in buffers and isinstance(t, Empty)), None)
         if empty is not None:
             inputs = [_as_buffer(node, k, t) if k in buffers else t for k, t in enumerate(inputs)]
         mixed = next((t for t in inputs if isinstance(t, Mixed)), None)
         if mixed is not None:
-            return [whole(mixed)] * len(node.outputs)
+            return whole(mixed)
         result = found(self, node, inputs)
         if empty is not None and isinstance(op, IncSubtensor) and not isinstance(result, Mixed | list):
             parts = empty.parts | written_part(node)
-            return [result if parts == {"0", "1:"} else Empty(empty.why, empty.sized, result, parts)]
-        return result if isinstance(result, list) else [result] * len(node.outputs)
+            return result if parts == {"0", "1:"} else Empty(empty.why, empty.sized, result, parts)
+        return result
 
     def is_trusted(self, op: Op) -> str | None:
         """Return the name by which the user vouched for an Op, or None."""
-        names = {type(op).__name__, str(op), getattr(op, "__name__", None)}
-        for given in self.trusted:
-            if given in names or given is type(op) or given is op:
-                return str(given if isinstance(given, str) else type(op).__name__)
-        return None
+        return trusted_name(op, self.trusted)
 
     def _rule(self, op: Op) -> Rule | None:
         if not known(op):
@@ -218,8 +215,7 @@ class Typing:
         return Mixed(f"`{name_of(node.op)}` of the records, an Op that has no rule")
 
     def _may_be_records(self, constant: Constant) -> bool:
-        shape = constant.type.shape if isinstance(constant.type, HasShape) else ()
-        return any(size is None or size >= self.n_rows for size in shape)
+        return any(size is None or size >= self.n_rows for size in known_shape(constant))
 
 
 def whole(t: RowType) -> RowType:
