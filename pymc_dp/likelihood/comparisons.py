@@ -141,33 +141,24 @@ def compare(
     matrix that, with the variances, has a norm of at most `SLOPE_GRID`. Both norms are computed of the
     integers, and exact. A record of which any number is not finite, or a probability negative, adds zero.
     """
-    k, p = rows.shape[0], rows.shape[2]
-    empty = group.shape[0] == 0
-    points = np.ascontiguousarray(own[None] if empty else group, dtype=np.float64)
-    given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
-    vectors = np.zeros((len(own) * k, p))
-    # Passes of the search for the centre. The mean that is left after them is subtracted.
-    passes = 6
-    _compare(
-        np.ascontiguousarray(own, dtype=np.float64),
-        points,
-        given,
-        np.ascontiguousarray(rows, dtype=np.float64),
-        np.append(np.arange(len(own)) if first is None else first, len(own)),
-        first is not None,
-        0 if empty else passes,
-        np.full(len(own), weights is None and len(points) > 2) if leaves is None else leaves,
-        (bounds.score, bounds.slope, VARIANCE_WEIGHT),
-        totals.score,
-        vectors,
-        totals.variances,
+    m, empty = len(own), len(group) == 0
+    own, points, rows = (
+        np.ascontiguousarray(each, dtype=np.float64) for each in (own, own[None] if empty else group, rows)
     )
+    given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
+    starts = np.append(np.arange(m) if first is None else first, m)
+    leaves = np.full(m, weights is None and len(points) > 2) if leaves is None else leaves
+    # Passes of the search for the centre. The mean that is left after them is subtracted.
+    passes = 0 if empty else 6
+    how = first is not None, passes, leaves, bounds.score, bounds.slope
+    vectors = np.zeros((m * len(rows), rows.shape[2]))
+    _compare(own, points, given, rows, starts, how, totals.score, vectors, totals.variances)
     totals.slope += vectors.T @ vectors
 
 
 @compiled
-def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, variances):
-    clip, most, of_variances = bounds
+def _compare(own, points, weights, rows, first, how, score, vectors, variances):
+    several, passes, leaves, clip, most = how
     number, m, k = points.shape
     p = rows.shape[2]
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
@@ -229,7 +220,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             for a in range(k):
                 for b in range(a + 1):
                     spread[a, b] = spread[b, a] = sum_products(given, moved[b], moved, a)
-            of_variance = find_variances(spread, rows, row, of_variances, variance)
+            of_variance = find_variances(spread, rows, row, VARIANCE_WEIGHT, variance)
             for a in range(k):
                 d[a] = record[a] - centre[a]
             length = length_of(d, left)
