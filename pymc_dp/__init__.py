@@ -7,7 +7,7 @@ from pymc_dp.evaluation.check import check
 from pymc_dp.evaluation.compare import compare
 from pymc_dp.evaluation.predict import predict
 from pymc_dp.inspection import inspect
-from pymc_dp.likelihood.expected import expected_width
+from pymc_dp.likelihood.efficiency import expected_width
 from pymc_dp.likelihood.likelihood import Likelihood
 from pymc_dp.page.report import report
 from pymc_dp.planning import FromPrior, expected_accuracy

@@ -7,7 +7,7 @@ import pymc as pm
 
 from pymc_dp.bounds import model_of
 from pymc_dp.errors import ModelRefusedError, PrivacyError
-from pymc_dp.likelihood.expected import expected_width
+from pymc_dp.likelihood.efficiency import expected_width
 from pymc_dp.likelihood.public_model import read_public
 from pymc_dp.printing import text_table
 from pymc_dp.records import reader

@@ -19,31 +19,19 @@ _summed = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"rea
 # These are loops, although NumPy has functions for them: Numba would take seconds to compile NumPy's checks
 # of shapes.
 @compiled
-def set_all(array, value):
-    """Set all numbers of a vector."""
-    for j in range(len(array)):
-        array[j] = value
-
-
-@compiled
-def find_largest(array):
-    """Return the index of the first NaN of a vector, or else of the first of its largest numbers."""
-    place = 0
-    for j in range(len(array)):
-        if array[j] != array[j]:
-            return j
-        if array[j] > array[place]:
-            place = j
-    return place
+def product_of(one, other, gram):
+    """Return the inner product of ``sum_a one[a] x_a`` and ``sum_b other[b] x_b``: see `length_of`."""
+    total = 0.0
+    for a in range(len(gram)):
+        for b in range(len(gram)):
+            total += one[a] * gram[a, b] * other[b]
+    return total
 
 
 @compiled
 def length_of(d, gram):
     """Return the length of ``sum_a d[a] x_a``, for rows x whose inner products are `gram`."""
-    total = 0.0
-    for a in range(len(d)):
-        for b in range(len(d)):
-            total += d[a] * gram[a, b] * d[b]
+    total = product_of(d, d, gram)
     return 0.0 if total < 0 else math.sqrt(total)
 
 
@@ -58,7 +46,7 @@ def subtract(group, centre, out):
 @compiled
 def find_squares(points, gram, out):
     """Write into `out` the squared lengths of points (k, number)."""
-    set_all(out, 0.0)
+    out[:] = 0.0
     for a in range(len(points)):
         for b in range(a + 1):
             product = gram[a, b] if a == b else 2 * gram[a, b]
@@ -92,47 +80,36 @@ def sum_products(weights, factors, points, a):
     return total
 
 
-# Rows of the array of steps: the step of this pass by weighted means; that of the pass before, which
-# `_accelerate` replaces with the change between the two; and the step that was taken.
-_STEP, _BEFORE, _TAKEN = range(3)
-
-
 @compiled
-def _product(steps, first, second, gram):
-    total = 0.0
-    for a in range(len(gram)):
-        for b in range(len(gram)):
-            total += steps[first, a] * gram[a, b] * steps[second, b]
-    return total
+def _accelerate(step, before, taken, gram):
+    """Replace the step that was taken with that of Anderson's acceleration, of limited length.
 
-
-@compiled
-def _accelerate(steps, gram):
-    """Replace the step that was taken with that of Anderson's acceleration, of limited length."""
+    `step` is that of this pass by weighted means; and `before` that of the pass before, which the change
+    between the two replaces.
+    """
     for a in range(len(gram)):
-        steps[_BEFORE, a] = steps[_STEP, a] - steps[_BEFORE, a]
-    change = _product(steps, _BEFORE, _BEFORE, gram)
-    part = _product(steps, _STEP, _BEFORE, gram) / change if change > 0 else 0.0
+        before[a] = step[a] - before[a]
+    change = product_of(before, before, gram)
+    part = product_of(step, before, gram) / change if change > 0 else 0.0
     for a in range(len(gram)):
-        steps[_TAKEN, a] = steps[_STEP, a] - part * (steps[_TAKEN, a] + steps[_BEFORE, a])
+        taken[a] = step[a] - part * (taken[a] + before[a])
     # Longest step of a pass, over the length of the step that weighted means alone would take.
     longest = 3.0
-    most = longest * math.sqrt(max(_product(steps, _STEP, _STEP, gram), 0.0))
-    length = math.sqrt(max(_product(steps, _TAKEN, _TAKEN, gram), 0.0))
+    most, length = longest * length_of(step, gram), length_of(taken, gram)
     if not length <= most:
         part = most / length
         for a in range(len(gram)):
-            steps[_TAKEN, a] = part * steps[_TAKEN, a] if length < math.inf else steps[_STEP, a]
+            taken[a] = part * taken[a] if length < math.inf else step[a]
 
 
 @compiled
 def find_centre(group, gram, weights, clip, passes, work, centre):
     """Search for Huber's centre (k,) of points (k, number), in passes that begin at zero.
 
-    `work` holds temporary arrays of shapes (3, k), (k, number), (number,) and (number,).
+    `work` holds temporary arrays: three of shape (k,), one of (k, number) and two of (number,).
     """
-    steps, apart, squares, factors = work
-    set_all(centre, 0.0)
+    step, before, taken, apart, squares, factors = work
+    centre[:] = 0.0
     for t in range(passes):
         subtract(group, centre, apart)
         find_squares(apart, gram, squares)
@@ -141,27 +118,25 @@ def find_centre(group, gram, weights, clip, passes, work, centre):
         if not total > 0:
             break
         for a in range(len(centre)):
-            steps[_STEP, a] = sum_products(weights, factors, apart, a) / total
-        if t == 0:
-            for a in range(len(centre)):
-                steps[_TAKEN, a] = steps[_STEP, a]
-        else:
-            _accelerate(steps, gram)
+            step[a] = sum_products(weights, factors, apart, a) / total
+            taken[a] = step[a] if t == 0 else taken[a]
+        if t > 0:
+            _accelerate(step, before, taken, gram)
         for a in range(len(centre)):
-            centre[a] += steps[_TAKEN, a]
-            steps[_BEFORE, a] = steps[_STEP, a]
+            centre[a] += taken[a]
+            before[a] = step[a]
 
 
-@compiled
-def _mean_square(points, weights, gram):
-    """Return the mean squared length of points (k, number), without the longest one."""
-    total, whole, longest, its = 0.0, 0.0, 0.0, 0.0
-    for j in range(points.shape[1]):
-        square = length_of(points[:, j], gram) ** 2
-        total, whole = total + weights[j] * square, whole + weights[j]
-        if weights[j] > 0 and square > longest:
-            longest, its = square, weights[j]
-    return (total - its * longest) / (whole - its) if whole > its else 0.0
+@_summed
+def _mean_of_others(sizes, weights):
+    """Return the weighted mean of sizes (number,) without the largest one."""
+    total, whole, largest, its = 0.0, 0.0, 0.0, 0.0
+    for j in range(len(sizes)):
+        whole += weights[j]
+        total += weights[j] * sizes[j]
+        if weights[j] > 0 and sizes[j] > largest:
+            largest, its = sizes[j], weights[j]
+    return (total - its * largest) / (whole - its) if whole > its else 0.0
 
 
 @_summed
@@ -189,17 +164,14 @@ def hold_together(points, weights, own, gram, clip):
         alone |= largest * (1 / most_alone + heaviest) > total
     if not alone:
         return
-    tight = clip * clip < _mean_square(points, weights, gram)
-    sizes, times = np.zeros(k), np.zeros(k)
+    sizes, times, each = np.zeros(k), np.zeros(k), np.zeros(number)
     for a in range(k):
-        whole, total, largest, its = 0.0, 0.0, 0.0, 0.0
         for j in range(number):
-            size = abs(points[a, j])
-            whole += weights[j]
-            total += weights[j] * size
-            if weights[j] > 0 and size > largest:
-                largest, its = size, weights[j]
-        sizes[a] = (total - its * largest) / (whole - its) if whole > its else 0.0
+            each[j] = abs(points[a, j])
+        sizes[a] = _mean_of_others(each, weights)
+    for j in range(number):
+        each[j] = length_of(points[:, j], gram) ** 2
+    tight = clip * clip < _mean_of_others(each, weights)
     # Where the bound leaves usual scores as they are, that is done for records that are beyond the bound, and
     # have a ratio beyond this by a second predictor too: the model itself draws hardly any.
     far_from_all = 7.0

@@ -9,11 +9,9 @@ from pymc_dp.likelihood.centre import (
     compiled,
     find_centre,
     find_factors,
-    find_largest,
     find_squares,
     hold_together,
     length_of,
-    set_all,
     subtract,
     sum_products,
 )
@@ -30,10 +28,10 @@ from pymc_dp.likelihood.unit_bounds import (
     inner_product,
     norm_of_outer,
     room_for,
-    round_down,
+    towards_zero,
 )
 
-# Numba's cache sees no change of what is compiled in: d022e282b186e819 (centre.py, unit_bounds.py).
+# Numba's cache sees no change of what is compiled in: 421b5890e008e283 (centre.py, unit_bounds.py).
 # Scores are added up as integers: this is the length of one whose length is the clipping bound.
 SCORE_GRID = 2**20
 # A slope is made of outer products of integer vectors: this is the length of one whose square is the bound.
@@ -143,33 +141,24 @@ def compare(
     matrix that, with the variances, has a norm of at most `SLOPE_GRID`. Both norms are computed of the
     integers, and exact. A record of which any number is not finite, or a probability negative, adds zero.
     """
-    k, p = rows.shape[0], rows.shape[2]
-    empty = group.shape[0] == 0
-    points = np.ascontiguousarray(own[None] if empty else group, dtype=np.float64)
-    given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
-    vectors = np.zeros((len(own) * k, p))
-    # Passes of the search for the centre. The mean that is left after them is subtracted.
-    passes = 6
-    _compare(
-        np.ascontiguousarray(own, dtype=np.float64),
-        points,
-        given,
-        np.ascontiguousarray(rows, dtype=np.float64),
-        np.append(np.arange(len(own)) if first is None else first, len(own)),
-        first is not None,
-        0 if empty else passes,
-        np.full(len(own), weights is None and len(points) > 2) if leaves is None else leaves,
-        (bounds.score, bounds.slope, VARIANCE_WEIGHT),
-        totals.score,
-        vectors,
-        totals.variances,
+    m, empty = len(own), len(group) == 0
+    own, points, rows = (
+        np.ascontiguousarray(each, dtype=np.float64) for each in (own, own[None] if empty else group, rows)
     )
+    given = np.full((1, 1), 1.0 / len(points)) if weights is None else np.ascontiguousarray(weights)
+    starts = np.append(np.arange(m) if first is None else first, m)
+    leaves = np.full(m, weights is None and len(points) > 2) if leaves is None else leaves
+    # Passes of the search for the centre. The mean that is left after them is subtracted.
+    passes = 0 if empty else 6
+    how = first is not None, passes, leaves, bounds.score, bounds.slope
+    vectors = np.zeros((m * len(rows), rows.shape[2]))
+    _compare(own, points, given, rows, starts, how, totals.score, vectors, totals.variances)
     totals.slope += vectors.T @ vectors
 
 
 @compiled
-def _compare(own, points, weights, rows, first, several, passes, leaves, bounds, score, vectors, variances):
-    clip, most, of_variances = bounds
+def _compare(own, points, weights, rows, first, how, score, vectors, variances):
+    several, passes, leaves, clip, most = how
     number, m, k = points.shape
     p = rows.shape[2]
     gram, slope, root, others = np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k)), np.zeros((k, k))
@@ -177,15 +166,15 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
     centre, d, mean, mine, record = np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k), np.zeros(k)
     group, apart, moved = np.zeros((k, number)), np.zeros((k, number)), np.zeros((k, number))
     given, factors, squares, clipped = np.zeros(number), np.zeros(number), np.zeros(number), np.zeros(number)
-    work = np.zeros((3, k)), apart, squares, factors
+    work = np.zeros(k), np.zeros(k), np.zeros(k), apart, squares, factors
     # Integers of the unit's records so far: sums of scores, slopes and variances (`extras`).
     before, matrix, vector = np.zeros(p), np.zeros((p, p)), np.zeros(p)
     variance, extra, extras = np.zeros(p), np.zeros(p), np.zeros(p)
     # Factor on weights, as a margin for rounding errors; the integers themselves are checked exactly.
     below_one = 1 - 2.0**-20
     for unit in range(len(first) - 1):
-        set_all(before, 0.0)
-        set_all(extras, 0.0)
+        before[:] = 0.0
+        extras[:] = 0.0
         of_score, of_slope, of_extra = 0.0, 0.0, 0.0
         begin = folded = first[unit] * k
         for i in range(first[unit], first[unit + 1]):
@@ -193,11 +182,8 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             finite = True
             for a in range(k):
                 for b in range(a + 1):
-                    product = 0.0
-                    for e in range(p):
-                        product += rows[a, row, e] * rows[b, row, e]
-                    gram[a, b] = gram[b, a] = product
-                    finite &= math.isfinite(product)
+                    gram[a, b] = gram[b, a] = inner_product(rows[a, row], rows[b, row])
+                    finite &= math.isfinite(gram[a, b])
                 record[a] = own[i, a]
                 finite &= math.isfinite(record[a])
                 for j in range(number):
@@ -220,7 +206,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             subtract(group, centre, apart)
             find_squares(apart, left, squares)
             find_factors(squares, clip, factors)
-            farthest = find_largest(squares)
+            farthest = np.argmax(squares)
             part = given[farthest] * factors[farthest]
             for a in range(k):
                 mean[a] = 0.0 if passes == 0 else sum_products(given, factors, apart, a)
@@ -230,11 +216,11 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 for b in range(a + 1):
                     slope[a, b] = slope[b, a] = sum_products(given, clipped, apart, b)
             find_squares(moved, left, squares)
-            longest = math.sqrt(max(squares[find_largest(squares)], 0.0))
+            longest = math.sqrt(max(squares[np.argmax(squares)], 0.0))
             for a in range(k):
                 for b in range(a + 1):
                     spread[a, b] = spread[b, a] = sum_products(given, moved[b], moved, a)
-            of_variance = find_variances(spread, rows, row, of_variances, variance)
+            of_variance = find_variances(spread, rows, row, VARIANCE_WEIGHT, variance)
             for a in range(k):
                 d[a] = record[a] - centre[a]
             length = length_of(d, left)
@@ -246,7 +232,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             find_root(slope, root)
             along = inner_product(extras, variance) * (most / SLOPE_GRID)
             for b in range(k if of_slope > 0 else 0):
-                combine(root, b, rows, row, vector)
+                combine(root[:, b], rows, row, vector)
                 along += along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
             # The weight leaves out the farthest point, which may be the record: records far from their twins
             # would otherwise have hardly any weight, and the search would seem to have arrived.
@@ -257,7 +243,7 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                         others[a, b] = slope[a, b] - part * apart[a, farthest] * apart[b, farthest]
                 typical = math.hypot(frobenius(others, gram), of_variance) / TYPICAL
                 if of_slope > 0:
-                    combine(apart, farthest, rows, row, vector)
+                    combine(apart[:, farthest], rows, row, vector)
                     far = along_sum(vectors, begin, folded, i * k, matrix, vector) * (most / SLOPE_GRID)
                     along_typical = max(along - part * far, 0.0) / TYPICAL
             weight = clip / longest if longest > clip else 1.0
@@ -270,16 +256,13 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
             cut = room / weight if weight > room else 1.0
             # The slope is the sum of the outer products of k vectors of integers.
             scale = math.sqrt(cut * weight / most) * ROOT_GRID
-            round_down(variance, cut * weight * weight / most * SLOPE_GRID, extra)
+            towards_zero(variance, cut * weight * weight / most * SLOPE_GRID, extra)
             whole = 0.0
             fits, added = False, 0.0
             for _ in range(64):
                 for b in range(k):
-                    for e in range(p):
-                        value = 0.0
-                        for a in range(b, k):
-                            value += root[a, b] * rows[a, row, e]
-                        vectors[i * k + b, e] = np.trunc(value * scale)
+                    combine(root[:, b], rows, row, vector)
+                    towards_zero(vector, scale, vectors[i * k + b])
                 added = norm_of_outer(vectors, i * k, k)
                 fits = added <= float(SLOPE_GRID) * float(SLOPE_GRID)
                 for b in range(k if fits and of_slope > 0 else 0):
@@ -289,10 +272,9 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                     break
                 fits = False
                 scale *= 0.98
-                round_down(extra, 0.96, extra)
+                towards_zero(extra, 0.96, extra)
             if not fits:
-                for b in range(k):
-                    set_all(vectors[i * k + b], 0.0)
+                vectors[i * k : i * k + k] = 0.0
                 continue
             of_slope += added
             of_extra = whole
@@ -301,18 +283,14 @@ def _compare(own, points, weights, rows, first, several, passes, leaves, bounds,
                 fold(vectors, begin, folded, i * k + k, matrix)
                 folded = i * k + k
             # The score, as integers.
+            combine(mine, rows, row, vector)
             scale = weight / clip * SCORE_GRID
             for _ in range(64):
-                squared = 0.0
-                for e in range(p):
-                    value = 0.0
-                    for a in range(k):
-                        value += mine[a] * rows[a, row, e]
-                    vector[e] = before[e] + np.trunc(value * scale)
-                    squared += vector[e] * vector[e]
+                towards_zero(vector, scale, extra)
+                add_to(extra, before)
+                squared = inner_product(extra, extra)
                 if squared <= float(SCORE_GRID) * float(SCORE_GRID):
-                    for e in range(p):
-                        before[e] = vector[e]
+                    before[:] = extra
                     of_score = squared
                     break
                 scale *= 0.98

@@ -13,7 +13,7 @@ from pymc_dp.privacy.budget.known import Fit
 from pymc_dp.privacy.mechanisms.randomness import histogram_sensitivity
 from pymc_dp.records.twins import Chunk, TermScores
 
-# Numba's cache sees no change of what is compiled in: 4e4bab5e497f9871 (centre.py).
+# Numba's cache sees no change of what is compiled in: 07c8eda0f1dc04db (centre.py).
 #: Number of twins of each record in this test. With the record's own outcome there are twenty points, so that
 #: the farthest one is the outermost twentieth.
 FIT_TWINS = 19

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pymc_dp.likelihood.information import InCommon, Slope
-from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
+from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric, variance_of_levels
 from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Allowances
-from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 #: Columns of fewer groups than this have no spread that is learnt.
 FEWEST = 4
@@ -43,8 +43,7 @@ class Spreads:
         # Smallest spread that is tried, over the largest.
         least = 1e-3
         for column in (column for rows in lookups for column in rows.T if len(draws)):
-            whole = self._covariance[np.ix_(column, column)]
-            usual = np.sqrt((np.trace(whole) - whole.sum() / len(column)) / max(len(column) - 1, 1))
+            usual = np.sqrt(variance_of_levels(self._covariance, column))
             if len(column) >= FEWEST and usual > 0:
                 spread = draws[:, column].std(axis=1, ddof=1) / usual
                 levels = np.quantile(spread, (np.arange(number) + 0.5) / number)
@@ -101,11 +100,8 @@ class Diagonal:
 
     Parameters
     ----------
-    groups : sequence of ndarray of int
-        Coordinates of the metric that belong to each look-up.
-    overall : SumOfGroups
-    size : int
-        p.
+    places : Places
+        Those that are `alike` have a level.
 
     Attributes
     ----------
@@ -113,9 +109,9 @@ class Diagonal:
         Standard deviation of the level's error, over the level.
     """
 
-    def __init__(self, groups: Sequence[np.ndarray], overall: SumOfGroups, size: int):
-        self._groups, self._overall, self._size = groups, overall, size
-        self._levels = [1.0] * len(groups)
+    def __init__(self, places: Places):
+        self._groups, self._overall, self._size = places.alike, places.overall, places.size
+        self._levels = [1.0] * len(self._groups)
         self._seen: Slope | None = None
 
     def learn(
@@ -222,13 +218,8 @@ class Alike:
 
     Parameters
     ----------
-    lookups : sequence of ndarray of int, shape (G, q)
-        Coordinates of the metric that belong to each group.
-    sums : sequence of ndarray of int
-        Coordinates between which the graph shows the entries: see `Places.alike`.
-    size : int
-        p.
-    overall : SumOfGroups
+    places : Places
+        Between those that are `alike` the graph shows the entries.
 
     Attributes
     ----------
@@ -237,21 +228,14 @@ class Alike:
         single groups differ in by it.
     """
 
-    def __init__(
-        self,
-        lookups: Sequence[np.ndarray],
-        sums: Sequence[np.ndarray],
-        size: int,
-        overall: SumOfGroups,
-    ):
-        self.known = np.ones((size, size))
+    def __init__(self, places: Places):
+        self.known = np.ones((places.size, places.size))
         self._columns: list[tuple[np.ndarray, np.ndarray]] = []
-        for rows in lookups:
-            others = np.setdiff1d(np.arange(size), rows)
-            for one in sums:
-                others = np.setdiff1d(others, one) if np.isin(rows, one).any() else others
+        for rows in places.lookups:
+            with_rows = [one for one in places.alike if np.isin(rows, one).any()]
+            others = np.setdiff1d(np.arange(places.size), np.concatenate(with_rows))
             self._columns += [(column, others) for column in rows.T]
-        self._shared = [overall.shared(column) for column, _ in self._columns]
+        self._shared = [places.overall.shared(column) for column, _ in self._columns]
         self._variances = [np.zeros(len(others)) for _, others in self._columns]
 
     def learn(

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from pymc_dp.likelihood.measurements import Shapes
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse, variance_of_levels
 from pymc_dp.likelihood.points import UNBOUNDED
 
 
@@ -35,20 +35,15 @@ def unseen(sums: Sequence[Sequence[tuple[int, np.ndarray]]], size: int) -> np.nd
     like = np.arange(size)
     for places in (places for one in sums for _, places in one if len(places) > 1):
         like[np.isin(like, like[places])] = like[places[0]]
-    rows = []
-    for one in sums:
-        row: dict[int, int] = {}
+    times = np.zeros((len(sums) + 1, size))
+    for row, one in zip(times[:-1], sums, strict=True):
         for sign, places in one:
-            row[like[places[0]]] = row.get(like[places[0]], 0) + sign
-        rows.append({k: times for k, times in row.items() if times})
-    zero = {k for row in rows if len(row) == 1 for k in row}
-    free = np.array([k for k in np.unique(like) if k not in zero], dtype=int)
-    directions = np.zeros((size, 0))
-    if len(free):
-        some = {tuple(row.get(k, 0) for k in free) for row in rows} | {(0,) * len(free)}
-        found = null_space(np.array(sorted(some), dtype=float))
-        directions = np.zeros((size, found.shape[1]))
-        directions[free] = found
+            row[like[places[0]]] += sign
+    alone = times[np.count_nonzero(times, axis=1) == 1]
+    free = np.setdiff1d(like, np.flatnonzero(alone.any(axis=0)))
+    found = null_space(np.unique(times[:, free], axis=0)) if len(free) else np.zeros((0, 0))
+    directions = np.zeros((size, found.shape[1]))
+    directions[free] = found
     return directions[like]
 
 
@@ -65,11 +60,6 @@ class Pinned(NamedTuple):
 
     rows: np.ndarray
     values: np.ndarray
-
-    @classmethod
-    def none(cls, size: int) -> "Pinned":
-        """Return one that holds nothing."""
-        return cls(np.zeros((0, size)), np.zeros(0))
 
     def in_units(self, unit: np.ndarray) -> "Pinned":
         """Return the same for coordinates that are divided by these numbers, shape (p,)."""
@@ -95,6 +85,10 @@ class Pinned(NamedTuple):
 
     def _told(self, records: np.ndarray) -> np.ndarray:
         return np.maximum((self.rows != 0) @ np.diag(records), 0.0)
+
+
+#: Holds nothing, of any number of coordinates.
+NOTHING_PINNED = Pinned(np.zeros((0, 1)), np.zeros(0))
 
 
 class IdentifiedCoordinates:
@@ -195,7 +189,7 @@ class IdentifiedCoordinates:
         covariance = self._change @ whole @ self._change.T
         # Held means may have any prior variance: they have that of a mean of independent levels.
         kept = self._kept_change @ whole @ self._kept_change.T
-        levels = np.array([_of_differences(kept, np.flatnonzero(row)) for row in self.pinned.rows])
+        levels = np.array([variance_of_levels(kept, np.flatnonzero(row)) for row in self.pinned.rows])
         held = levels * (self.pinned.rows**2).sum(1)
         covariance += self._along @ np.diag(held) @ self._along.T
         draws = None if prior.draws is None else self.of(prior.draws)
@@ -223,9 +217,3 @@ class IdentifiedCoordinates:
         """T D, shape (r, p), with ``psi = T D phi + V g``."""
         change = self._kept_change
         return change - self._along @ (self.pinned.rows @ change)
-
-
-def _of_differences(covariance: np.ndarray, places: np.ndarray) -> float:
-    """Return the variance of independent levels that differ as much as these coordinates do."""
-    some = covariance[np.ix_(places, places)]
-    return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)

@@ -1,11 +1,119 @@
-"""The metric of a round: a record has information of about 1 on each of its coordinates."""
+"""The metric of a round: a record has information of about 1 on each of its coordinates.
+
+The sum of all groups of a look-up is measured with less noise than the sum of the groups' measurements.
+"""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
+from pymc_dp.likelihood.measurements import Comparison
 from pymc_dp.likelihood.mixtures import symmetric
-from pymc_dp.likelihood.sum_of_groups import SumOfGroups
+
+
+class ByGroup(NamedTuple):
+    """A comparison in a metric in which each group is by itself.
+
+    Attributes
+    ----------
+    comparison : Comparison
+    variance : ndarray, shape (p, p)
+        Variance of the noise of each entry of the slope.
+    """
+
+    comparison: Comparison
+    variance: np.ndarray
+
+
+class SumOfGroups:
+    """Scores of G groups that are measured with an additional weight of their sum.
+
+    A record in one of G groups is informative about that group and about all of them. If only groups' scores
+    z were measured, each with noise of variance 1, their sum would have noise of variance G. Here ``R z`` is
+    measured, with ``R^2 = H = 1 + w^2 S' S``, where S adds up all groups. The squared norm of a record's
+    score grows by ``w^2`` times the square of the sum, and the noise of the sum has a variance below
+    ``1 / w^2``.
+
+    Parameters
+    ----------
+        G, q and p: the first ``G q`` of p coordinates belong to groups, group by group.
+
+    Attributes
+    ----------
+    weight : float
+        ``w^2``.
+    root : ndarray, shape (p, p)
+        R.
+    spread : ndarray, shape (p, p)
+        Inverse of H: the covariance of the noise of z is a multiple of it.
+    """
+
+    def __init__(self, groups: int, columns: int, size: int):
+        self._groups, self._columns, self._size = groups, columns, size
+        # w^2, the squared weight of the sum of all groups' scores relative to a single group's.
+        weight = 0.25
+        # With at most this many groups the sum has no weight.
+        few = 4
+        self.weight = weight if groups > few else 0.0
+        mean = np.zeros((size, size))
+        k = groups * columns
+        mean[:k, :k] = np.kron(np.full((groups, groups), 1 / max(groups, 1)), np.eye(columns))
+        one, whole = np.eye(size), 1 + self.weight * groups
+        self.root = one + (np.sqrt(whole) - 1) * mean
+        self.spread = one - (1 - 1 / whole) * mean
+        self._back = one - (1 - 1 / np.sqrt(whole)) * mean
+
+    @property
+    def size(self) -> float:
+        """Increase of a record's squared score norm, if scores are about 1 in each coordinate."""
+        return self.weight * self._columns
+
+    def by_group(self, seen: Comparison, longer: float) -> ByGroup:
+        """Transform back to z by least squares, with zero slopes between two groups.
+
+        Parameters
+        ----------
+        seen : Comparison
+            Comparison of ``R z``.
+        longer : float
+            Squared norm of ``R z`` over that of z.
+        """
+        p, k, q, w2 = self._size, self._groups * self._columns, self._columns, self.weight
+        slope = self._back @ seen.slope @ self._back
+        own = np.diag(self.spread)
+        variance = np.full((p, p), 0.5) + 0.5 * np.eye(p)
+        variance[:k], variance[:, :k] = own[:k, None] * variance[:k], variance[:, :k] * own[:k]
+        within = self.root @ seen.slope @ self.root
+        blocks = within[:k, :k].reshape(self._groups, q, self._groups, q)
+        each = np.einsum("gigj->gij", blocks)
+        total = each.sum(0) / (1 + 2 * w2 + self._groups * w2**2)
+        slope[:k, :k], variance[:k, :k] = 0.0, 0.0
+        places = np.arange(k).reshape(self._groups, q)
+        some = places[:, :, None], places[:, None, :]
+        slope[some] = (each - w2**2 * total) / (1 + 2 * w2)
+        less = 1 - w2**2 / (1 + 2 * w2 + self._groups * w2**2)
+        variance[some] = less / (1 + 2 * w2) * (0.5 + 0.5 * np.eye(q))
+        found = seen._replace(
+            score=self._back @ seen.score,
+            slope=slope,
+            variances=seen.variances / longer,
+            variance_noise=seen.variance_noise / longer,
+        )
+        return ByGroup(found, seen.slope_noise**2 * variance)
+
+    def in_sum(self, places: np.ndarray) -> float:
+        """Return the variance of the summed noise of these diagonal slopes, over their summed variances."""
+        g, w2 = self._groups, self.weight
+        if places.max() >= g * self._columns:
+            return 1.0
+        return (1 + 2 * w2) / (1 + 2 * w2 + (g - 1) * w2**2)
+
+    def shared(self, column: np.ndarray) -> float:
+        """Return minus the noise covariance of two groups' entries in another's row, over their variance."""
+        if column.max() >= self._groups * self._columns:
+            return 0.0
+        return self.weight / (1 + self.weight * (self._groups - 1))
 
 
 class Places:
@@ -16,7 +124,7 @@ class Places:
     lookups : sequence of ndarray of int, shape (G, q)
         Coordinates of each group: a unit touches those of one row.
     size : int
-        p, the number of likelihood coordinates.
+        p, the number of likelihood coordinates, and the attribute `size`.
     sums : sequence of sequence of tuple
         See `Shapes.sums`; -1 stands for a level that is none of the coordinates.
 
@@ -42,12 +150,9 @@ class Places:
     """
 
     def __init__(
-        self,
-        lookups: Sequence[np.ndarray],
-        size: int,
-        sums: Sequence[Sequence[tuple[int, np.ndarray]]],
+        self, lookups: Sequence[np.ndarray], size: int, sums: Sequence[Sequence[tuple[int, np.ndarray]]]
     ):
-        self._lookups, self._size, self._sums = lookups, size, sums
+        self._lookups, self.size, self._sums = lookups, size, sums
         first = max(lookups, key=np.size, default=np.zeros((0, 1), dtype=int))
         self.blocks, self._columns = first.size, first.shape[1]
         self.overall = SumOfGroups(first.shape[0], first.shape[1], size)
@@ -85,7 +190,7 @@ class Places:
             Number of units that touch each coordinate of the metric.
         """
         both = np.minimum.outer(touched, touched) / np.sqrt(np.outer(touched, touched))
-        return float((self.together * both).sum() / self._size)
+        return float((self.together * both).sum() / self.size)
 
     def information(self, sizes: np.ndarray, touched: np.ndarray, n: float) -> np.ndarray:
         """Return the records' information, shape (p, p), as far as the graph and counts show it.
@@ -103,11 +208,11 @@ class Places:
         n : float
             Number of all units.
         """
-        number, found = np.where(touched > 0, touched, self.hidden(n)), np.zeros((self._size, self._size))
+        number, found = np.where(touched > 0, touched, self.hidden(n)), np.zeros((self.size, self.size))
         for one in self._sums:
             choices = []
             for sign, places in one:
-                inside, choice = places[places >= 0], np.zeros(self._size)
+                inside, choice = places[places >= 0], np.zeros(self.size)
                 whole = float(number[inside].sum())
                 if 0 < len(inside) < len(places):  # levels that are none of the coordinates have their part
                     times = sum(np.array_equal(places, other) for _, other in one)
@@ -136,7 +241,7 @@ class Places:
         touched : int
             t.
         """
-        if touched >= self._size or len(self.lookups) < 2:  # a single look-up's blocks are in the metric
+        if touched >= self.size or len(self.lookups) < 2:  # a single look-up's blocks are in the metric
             return slopes
         back = np.linalg.inv(metric)
         found = self._seen * (back @ slopes @ back.T)
@@ -149,7 +254,7 @@ class Places:
 
     def hidden(self, n: float) -> np.ndarray:
         """Return how many records touch each coordinate if counts do not show it: all, or a group's part."""
-        each = np.full(self._size, n)
+        each = np.full(self.size, n)
         for rows in self._lookups:
             each[rows] = n / len(rows)
         return each
@@ -177,7 +282,7 @@ class Places:
         """
         k, q, found = self.blocks, self._columns, slope.copy()
         found[:k, :k] *= self.together[:k, :k]
-        if not 0 < k < self._size:
+        if not 0 < k < self.size:
             return found
         own, units = found[:k, :k], np.zeros((k, q))
         units[np.arange(k), np.arange(k) % q] = touched[:k]
@@ -185,7 +290,7 @@ class Places:
         shared = units @ np.linalg.solve(units.T @ back, back.T)
         common, apart = shared @ slope[:k, k:], sure[:k, k:] * (noisy[:k, k:] - shared @ noisy[:k, k:])
         rest = symmetric(slope[k:, k:] - common.T @ np.linalg.solve(own, common))
-        root = np.linalg.inv(_whitening(rest, np.ones(self._size - k)))
+        root = np.linalg.inv(_whitening(rest, np.ones(self.size - k)))
         taken = np.linalg.solve(root, apart.T @ np.linalg.solve(own, apart))
         most = float(np.linalg.eigvalsh(symmetric(np.linalg.solve(root, taken.T))).max())
         # Part of the information about coordinates outside the look-up that single groups may take.

@@ -137,12 +137,8 @@ def centring_of(variable: Variable, free: Set[Variable], estimates: Estimates | 
     if estimates is None:
         return PartlyCentred(np.zeros(()))
     apart = variable.ndim - scale.ndim
-    return PartlyCentred(
-        _kept(
-            estimates,
-            tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart]),
-        )
-    )
+    same = tuple(k for k in range(variable.ndim) if k < apart or scale.type.broadcastable[k - apart])
+    return PartlyCentred(_kept(estimates, same))
 
 
 def _kept(estimates: Estimates, axes: tuple[int, ...]) -> np.ndarray:

@@ -244,10 +244,10 @@ def count_octaves(chunk: Chunk, size: int, touched: int) -> np.ndarray:
 def _add_squares(points, weights, centred, rows, squares, sizes):
     """Add to (m, p) the variance of the scores of each row's points, and the mean of their squares."""
     number, m, k = points.shape
-    mean, varied, whole = np.zeros(k), np.zeros((k, k)), np.zeros((k, k))
+    mean, varied = np.zeros(k), np.zeros((k, k))
     for i in range(m):
         row = i if rows.shape[1] == m else 0
-        mean[:], varied[:], whole[:] = 0.0, 0.0, 0.0
+        mean[:], varied[:] = 0.0, 0.0
         if centred:
             for j in range(number):
                 for a in range(k):
@@ -259,11 +259,10 @@ def _add_squares(points, weights, centred, rows, squares, sizes):
                     varied[a, b] += weight * (points[j, i, a] - mean[a]) * (points[j, i, b] - mean[b])
         for a in range(k):
             for b in range(k):
-                whole[a, b] = varied[a, b] + mean[a] * mean[b]
                 for e in range(squares.shape[1]):
                     both = rows[a, row, e] * rows[b, row, e]
                     squares[i, e] += varied[a, b] * both
-                    sizes[i, e] += whole[a, b] * both
+                    sizes[i, e] += (varied[a, b] + mean[a] * mean[b]) * both
 
 
 @compiled

@@ -18,7 +18,7 @@ from pymc_dp.likelihood.efficiency import (
     sharpest_bounds,
     wide_bounds,
 )
-from pymc_dp.likelihood.identified import Pinned
+from pymc_dp.likelihood.identified import NOTHING_PINNED, Pinned
 from pymc_dp.likelihood.measurements import NoisySums
 from pymc_dp.likelihood.metric import Places
 from pymc_dp.likelihood.mixtures import Message, Normal, inverse, symmetric
@@ -69,14 +69,14 @@ class Search:
         near_zero: NearZero = NO_SPREADS,
         longest: float = LONGEST_STEP,
         bounds: np.ndarray = UNBOUNDED,
-        pinned: Pinned | None = None,
+        pinned: Pinned = NOTHING_PINNED,
     ):
         self._measure, self._n, self._mu, self._longest = measurements, float(n), float(mu), longest
         # Coordinates are divided by their prior standard deviations: parameters may have any scale.
         self._unit = np.sqrt(np.diag(inverse(near_zero.of_walk(prior).precision)))
         self._near_zero = replace(near_zero, unit=self._unit)
         self._bounds = bounds / self._unit
-        self._pinned = (pinned or Pinned.none(len(self._unit))).in_units(self._unit)
+        self._pinned = pinned.in_units(self._unit)
         source = measurements.source
         self._rank, self._size = source.rank, source.size
         self._places, self._step_length = Places(source.lookups, self._size, source.sums), StepLength()

@@ -10,10 +10,9 @@ from pymc_dp.likelihood.brackets import pulls_of
 from pymc_dp.likelihood.efficiency import Efficiency
 from pymc_dp.likelihood.groups import Alike, Diagonal, with_common_factors
 from pymc_dp.likelihood.information import DRIFT, Slope
-from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.metric import ByGroup, Places
 from pymc_dp.likelihood.rounds import AT_REST
 from pymc_dp.likelihood.score_sizes import Counted
-from pymc_dp.likelihood.sum_of_groups import ByGroup
 
 # Standard deviation of an entry beside a slope's diagonal before its release, over the number of records that
 # touch both coordinates.
@@ -101,8 +100,7 @@ class Slopes:
         # signals are strong, slopes have errors in one direction, that of the parameters.
         entries_of = 3.0
         self._few = min(1.0, entries_of / places.entries(self.touched))
-        self._beside, self._diagonal = 1.0, Diagonal(places.alike, places.overall, len(number))
-        self._alike = Alike(places.lookups, places.alike, len(number), places.overall)
+        self._beside, self._diagonal, self._alike = 1.0, Diagonal(places), Alike(places)
 
     @property
     def sure(self) -> np.ndarray:

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from pymc_dp.likelihood.centre import compiled, find_squares, set_all, subtract
+from pymc_dp.likelihood.centre import compiled, find_squares, product_of, subtract
 
-# Numba's cache sees no change of what is compiled in: 4e4bab5e497f9871 (centre.py).
+# Numba's cache sees no change of what is compiled in: 07c8eda0f1dc04db (centre.py).
 
 
 @compiled
@@ -48,13 +48,10 @@ def find_root(matrix, root):
 @compiled
 def norm_of_outer(vectors, first, k):
     """Return the squared Frobenius norm of ``sum_b v_b v_b'``, for k integer vectors v from `first` on."""
-    p = vectors.shape[1]
     total = 0.0
-    for a in range(k):
-        for b in range(a + 1):
-            product = 0.0
-            for d in range(p):
-                product += vectors[first + a, d] * vectors[first + b, d]
+    for a in range(first, first + k):
+        for b in range(first, a + 1):
+            product = inner_product(vectors[a], vectors[b])
             total += product * product * (1.0 if a == b else 2.0)
     return total
 
@@ -65,15 +62,9 @@ def along_sum(vectors, begin, folded, end, matrix, x):
 
     The sum of those before `folded` is in `matrix`.
     """
-    total = 0.0
-    if folded > begin:
-        for a in range(len(x)):
-            for b in range(len(x)):
-                total += x[a] * matrix[a, b] * x[b]
+    total = product_of(x, x, matrix) if folded > begin else 0.0
     for v in range(folded, end):
-        product = 0.0
-        for a in range(len(x)):
-            product += vectors[v, a] * x[a]
+        product = inner_product(vectors[v], x)
         total += product * product
     return total
 
@@ -82,8 +73,7 @@ def along_sum(vectors, begin, folded, end, matrix, x):
 def fold(vectors, begin, folded, end, matrix):
     """Add to `matrix` the outer products of the vectors that are not in it yet."""
     if folded == begin:
-        for a in range(len(matrix)):
-            set_all(matrix[a], 0.0)
+        matrix[:] = 0.0
     for v in range(folded, end):
         for a in range(len(matrix)):
             for b in range(len(matrix)):
@@ -111,34 +101,24 @@ def find_left(rows, row, before, of_score, reach, clip, stride, gram, left):
     along S is C - |S|, and the others are sqrt(C (C - |S|)); none is longer than `stride`. `before` is S in
     any unit, `of_score` its squared length in that unit, and `reach` is |S| / C.
     """
-    k, p = len(gram), len(before)
     ahead = clip * (1 - reach)
     aside = clip / min(math.sqrt(clip * ahead), stride)
     ahead = clip / min(ahead, stride)
-    for a in range(k):
-        for b in range(k):
-            left[a, b] = aside * aside * gram[a, b]
-    for a in range(k if of_score > 0 else 0):
-        one = 0.0
-        for e in range(p):
-            one += rows[a, row, e] * before[e]
+    for a in range(len(gram)):
+        one = inner_product(rows[a, row], before)
         for b in range(a + 1):
-            other = 0.0
-            for e in range(p):
-                other += rows[b, row, e] * before[e]
-            more = (ahead * ahead - aside * aside) * one * other / of_score
-            left[a, b] += more
-            if a != b:
-                left[b, a] += more
+            other = inner_product(rows[b, row], before)
+            more = (ahead * ahead - aside * aside) * one * other / of_score if of_score > 0 else 0.0
+            left[a, b] = left[b, a] = aside * aside * gram[a, b] + more
 
 
 @compiled
-def combine(factors, b, rows, row, out):
-    """Write ``sum_a factors[a, b] r_a`` into (p,), for a record's rows r."""
+def combine(factors, rows, row, out):
+    """Write ``sum_a factors[a] r_a`` into (p,), for a record's rows r."""
     for e in range(len(out)):
         out[e] = 0.0
         for a in range(len(factors)):
-            out[e] += factors[a, b] * rows[a, row, e]
+            out[e] += factors[a] * rows[a, row, e]
 
 
 @compiled
@@ -168,10 +148,10 @@ def inner_product(one, other):
 
 
 @compiled
-def round_down(vector, factor, out):
-    """Write a vector times a factor, as whole numbers that are no larger, into another one."""
+def towards_zero(vector, factor, out):
+    """Write a vector times a factor, as whole numbers that are no farther from zero, into another."""
     for e in range(len(vector)):
-        out[e] = np.floor(vector[e] * factor)
+        out[e] = np.trunc(vector[e] * factor)
 
 
 @compiled
@@ -191,14 +171,11 @@ def find_stride(group, gram, given, clip, p, apart, squares, centre):
     times the square of the mean squared length, measures that.
     """
     for a in range(len(centre)):
-        centre[a] = 0.0
-        for j in range(len(given)):
-            centre[a] += given[j] * group[a, j]
+        centre[a] = inner_product(given, group[a])
     subtract(group, centre, apart)
     find_squares(apart, gram, squares)
-    second, fourth = 0.0, 0.0
+    second, fourth = inner_product(given, squares), 0.0
     for j in range(len(given)):
-        second += given[j] * squares[j]
         fourth += given[j] * squares[j] * squares[j]
     if not second > 0:
         return clip

@@ -37,7 +37,7 @@ def left(bounds, unequal, rank):
 def test_bounds_leave_what_is_reckoned():
     """Of normal scores as unequal as that: within 6%. A control: of scores that are alike they leave more."""
     for rank, clip, most in ((1, 1.2, 3.0), (2, 0.4, 1.5), (5, 1.2, 2.0)):
-        said = efficiency.efficiency(clip, SIZE, rank, most)
+        said = efficiency.efficiencies(clip, SIZE, rank)[efficiency._OF_SLOPES.index(most)]
         bounds = Bounds(clip * math.sqrt(SIZE), said.bound)
         found = left(bounds, efficiency._UNEQUAL, rank)
         np.testing.assert_allclose((said.slope, said.variance), found, rtol=NEAR)

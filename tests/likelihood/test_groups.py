@@ -10,16 +10,20 @@ import pymc_dp as dp
 from pymc_dp.likelihood import beliefs, group_differences, groups, information, rounds
 from pymc_dp.likelihood.groups import Alike, Diagonal, Spreads, with_common_factors
 from pymc_dp.likelihood.information import InCommon, Slope
-from pymc_dp.likelihood.metric import Places
+from pymc_dp.likelihood.metric import Places, SumOfGroups
 from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse
 from pymc_dp.likelihood.points import number_of_twins, points_around
 from pymc_dp.likelihood.score_sizes import Counted
 from pymc_dp.likelihood.slopes import Slopes
-from pymc_dp.likelihood.sum_of_groups import SumOfGroups
 
 GROUPS = 20
-# Groups whose sum has no weight.
-NO_WEIGHT = SumOfGroups(1, 100, 101)
+
+
+def no_weight(groups, size, sums=()):
+    """Places of the first coordinates, each a group, whose sum has no weight."""
+    places = Places([np.arange(groups)[:, None]], size, sums)
+    places.overall = SumOfGroups(1, groups, size)
+    return places
 
 
 def prior_of(scales, seed=0):
@@ -103,7 +107,7 @@ def test_slopes_have_their_level_in_common():
     measured = Slope(
         np.eye(p), np.diag(truth) + noise * np.diag(rng.normal(size=p)), np.full((p, p), noise**2)
     )
-    diagonal = Diagonal([np.arange(100)], NO_WEIGHT, p)
+    diagonal = Diagonal(no_weight(100, p))
     before = diagonal.learn(before, measured, touched, 1.0, np.zeros((p, p)))
     common, now = diagonal.error_of_level, before.and_also(measured.mean, measured.variance)
     after = diagonal.within(now, touched, np.zeros(p), np.ones(p, dtype=bool))
@@ -122,7 +126,7 @@ def test_slopes_have_their_level_in_common():
 def slopes_of_rounds(truth, expected, errors, near, rounds, noise=30.0, seed=5):
     """Slopes of groups after rounds with this noise, and how much is believed to be unknown of each."""
     rng, size = np.random.default_rng(seed), len(truth)
-    diagonal, variance = Diagonal([np.arange(size)], NO_WEIGHT, size), np.full((size, size), noise**2)
+    diagonal, variance = Diagonal(no_weight(size, size)), np.full((size, size), noise**2)
     now = Slope(np.eye(size), np.diag(expected), np.full((size, size), 100.0**2))
     for k in range(rounds):
         seen = Slope(np.eye(size), np.diag(truth + rng.normal(0, noise, size)), variance)
@@ -361,7 +365,7 @@ def test_groups_show_together_how_they_go_with_a_covariate():
         noisy = rng.normal(0, noise, (size, size))
         here = Slope(np.eye(size), right + (noisy + noisy.T) / 2, np.full((size, size), noise**2 / 2))
         before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 10.0))
-        alike = Alike([np.arange(40)[:, None]], [], size, NO_WEIGHT)
+        alike = Alike(no_weight(40, size))
         learnt, (unknown,) = alike.learn(before, here, touched, 0.5)
         error = unknown.deviations[0, 0] / touched[0]
         assert 0.2 < error < 0.4 and 0 < alike.known[0, 40] < 0.8 and alike.known[40, 40] == 1
@@ -369,7 +373,8 @@ def test_groups_show_together_how_they_go_with_a_covariate():
         assert np.ptp(learnt.mean[:40, 40]) < 1e-9 and np.all(learnt.mean == learnt.mean.T)
         _, (less,) = alike.learn(learnt, here, touched, 0.05)
         assert less.deviations[0, 0] < unknown.deviations[0, 0]  # of earlier rounds as well
-    none = Alike([np.arange(40)[:, None]], [np.arange(41)], size, NO_WEIGHT)  # where the graph shows it
+    sums = [[(1, np.arange(40)), (1, np.array([40]))]]
+    none = Alike(no_weight(40, size, sums))  # where the graph shows it
     assert none.learn(before, here, touched, 0.5)[0].mean[0, 40] == 0.0
 
 
@@ -379,7 +384,7 @@ def test_a_covariate_that_few_records_have_goes_with_all_groups_by_its_part_at_m
     touched = np.r_[np.full(40, 50.0), 100.0]
     seen_here = Slope(np.eye(size), np.diag(touched), np.full((size, size), noise**2 / 2))
     before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 10.0))
-    alike = Alike([np.arange(40)[:, None]], [], size, NO_WEIGHT)
+    alike = Alike(no_weight(40, size))
     _, (unknown,) = alike.learn(before, seen_here, touched, 0.5)
     assert unknown.deviations[0, 0] / touched[0] < 0.5 * 2 * 100 / 2_000
 

@@ -6,7 +6,7 @@ from pymc_dp.likelihood.comparisons import Bounds, Totals, compare
 from pymc_dp.likelihood.groups import Alike
 from pymc_dp.likelihood.information import Slope
 from pymc_dp.likelihood.measurements import Comparison
-from pymc_dp.likelihood.sum_of_groups import SumOfGroups
+from pymc_dp.likelihood.metric import Places, SumOfGroups
 
 GROUPS, COLUMNS, SIZE = 6, 2, 15
 OVERALL = SumOfGroups(GROUPS, COLUMNS, SIZE)
@@ -87,7 +87,7 @@ def test_what_groups_share_is_known_better_by_their_sum():
     overall, touched = SumOfGroups(groups, 1, size), np.r_[np.full(30, 60.0), 1_800.0]
     mean = np.diag(touched)
     before = Slope(np.eye(size), mean, np.full((size, size), 10.0))
-    places, errors, said = np.arange(groups)[:, None], {}, {}
+    places, errors, said = Places([np.arange(groups)[:, None]], size, []), {}, {}
     for name, one in {"with": overall, "control": SumOfGroups(1, groups, size)}.items():
         found = []
         for seed in range(200):
@@ -97,7 +97,8 @@ def test_what_groups_share_is_known_better_by_their_sum():
             noise = 100 * rng.normal(size=(size, size))
             seen = one.root @ right @ one.root + (noise + noise.T) / 2
             here = one.by_group(Comparison(np.zeros(size), 1.0, seen, 100.0, np.zeros(size), 1.0), 1.0)
-            alike = Alike([places], [], size, one)
+            places.overall = one
+            alike = Alike(places)
             released = Slope(np.eye(size), here.comparison.slope, here.variance)
             learnt, (unknown,) = alike.learn(before, released, touched, 0.5)
             found.append((learnt.mean[:groups, -1] / touched[:groups]).mean())
@@ -117,10 +118,9 @@ def test_groups_that_are_alike_are_found_to_be():
         noise = 20 * rng.normal(size=(size, size))
         here = Slope(np.eye(size), right + (noise + noise.T) / 2, np.full((size, size), 200.0))
         before = Slope(np.eye(size), np.diag(touched), np.full((size, size), 30.0**2))
-        learnt, _ = Alike([np.arange(groups)[:, None]], [], size, SumOfGroups(1, groups, size)).learn(
-            before, here, touched, 0.5
-        )
-        found[apart] = learnt
+        places = Places([np.arange(groups)[:, None]], size, [])
+        places.overall = SumOfGroups(1, groups, size)
+        found[apart], _ = Alike(places).learn(before, here, touched, 0.5)
     assert np.sqrt(found[0.0].variance[:groups, -1]).max() < 0.25 * 60
     assert np.sqrt(found[0.6].variance[:groups, -1]).min() > 0.4 * 60
     assert np.std(found[0.0].mean[:groups, -1]) < 0.1 * 60

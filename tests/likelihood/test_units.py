@@ -61,7 +61,7 @@ def test_what_a_unit_adds_is_bounded_in_integers(k, number, weighted, most):
     [
         (
             "scores",
-            [("of_score = squared", "of_score = 0.0"), ("before[e] = vector[e]", "score[e] += vector[e]")],
+            [("of_score = squared", "of_score = 0.0"), ("before[:] = extra", "add_to(score, extra)")],
         ),
         ("slopes", [("of_slope += added", "of_slope = 0.0")]),
     ],
