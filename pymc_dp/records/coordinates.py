@@ -194,8 +194,7 @@ def likelihood_coordinates(records: Points) -> Coordinates:
 def _coefficients(records: Points) -> dict[Variable, tuple[float, float]]:
     """Return the free variables that are coordinates without the sampler's transform, and their bounds."""
     opaque = records.reading.opaque
-    places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
-    start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
+    start = dict(zip(opaque.free.values(), records.unravel(records._start).values(), strict=True))
     transforms = {rv: opaque.transforms[rv] for rv in start}
     own = start.keys() - _spreads(records, list(start)).keys()
     bounded = {rv: rv.type() for rv in start if rv in own and bounds_of(rv, transforms[rv])}
@@ -306,8 +305,7 @@ def _spreads(records: Points, sources: Sequence[Variable]) -> dict[Variable, Spr
     opaque, names = records.reading.opaque, records.effects
     outcomes = [rv for name, rv in opaque.observed.items() if name not in names]
     effects = [opaque.observed[name] for name in names]
-    places = zip(opaque.free.values(), records.columns.values(), records.shapes.values(), strict=True)
-    start = {rv: records._start[place].reshape(shape) for rv, place, shape in places}
+    start = dict(zip(opaque.free.values(), records.unravel(records._start).values(), strict=True))
     found = find_spreads(outcomes, effects, {rv: opaque.transforms.get(rv) for rv in start}, start)
     # A spread on which another coordinate depends is left out: the likelihood may be quadratic in both.
     read = set(ancestors([source for source in sources if source not in found]))

@@ -113,7 +113,7 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
         single[record], many[one] = pt.expand_dims(one, axis), pt.moveaxis(pt.as_tensor(record), axis, 0)
     row = replaced([rows], single)[0].sum()
     m = next(iter(many.values())).shape[0]
-    opened = _opened(gradients(row, parameters))
+    opened = graph.rewritten(gradients(row, parameters), _opened)
     # At each rewrite PyTensor appends to a constant's trace of where it was made, and some constants outlive
     # the graph: their traces would become 27 times as long with each model of an `MvNormal`, up to gigabytes.
     for leaf in ancestors(opened):
@@ -123,16 +123,12 @@ def by_record(rows: Variable, parameters: Sequence[Variable], records: Mapping[V
     return pt.concatenate([_vectorized(one.ravel(), many, m) for one in cast(list[Variable], found)], axis=1)
 
 
-def _opened(outputs: Sequence[Variable]) -> list[Variable]:
+def _opened(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
     """Inline Ops that are graphs, such as ``LogSumExp``: vectorized they would be loops in Python."""
-
-    def change(node: Apply, inputs: list[Variable]) -> Sequence[Variable] | None:
-        if not isinstance(node.op, OpFromGraph):
-            return None
-        inner = node.op.fgraph
-        return _opened(inner.bind(dict(zip(inner.inputs, inputs, strict=True))))
-
-    return graph.rewritten(outputs, change)
+    if not isinstance(node.op, OpFromGraph):
+        return None
+    inner = node.op.fgraph
+    return graph.rewritten(inner.bind(dict(zip(inner.inputs, inputs, strict=True))), _opened)
 
 
 def jacobian(parameter: Variable, touched: Sequence[Variable]) -> Variable:

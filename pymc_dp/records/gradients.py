@@ -8,8 +8,6 @@ import numpy as np
 from pytensor.compile.executor import Function
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
-from pytensor.tensor.elemwise import DimShuffle
-from pytensor.tensor.shape import Reshape, SpecifyShape
 
 from pymc_dp.records import gate, graph, kernels, other_records
 from pymc_dp.records.clipped_sums import (
@@ -24,7 +22,7 @@ from pymc_dp.records.clipped_sums import (
     sparse,
 )
 from pymc_dp.records.derivatives import NotStructuredError, by_record, jacobian, numbers_a_record
-from pymc_dp.records.meetings import Kind, Met, meet
+from pymc_dp.records.meetings import Kind, Met, in_order, meet
 from pymc_dp.records.sums import Points, compiled, guarded, sums
 from pymc_dp.records.units import chunks_of
 
@@ -276,11 +274,8 @@ class _OfRows:
 
 def _same_numbers(parameter: Variable) -> Variable:
     """Return the variable of which `parameter` is a reshaped copy."""
-    while (node := parameter.owner) is not None and (
-        isinstance(node.op, Reshape | SpecifyShape)
-        or (isinstance(node.op, DimShuffle) and list(node.op.shuffle) == sorted(node.op.shuffle))
-    ):
-        parameter = node.inputs[0]
+    while parameter.owner is not None and in_order(parameter.owner):
+        parameter = parameter.owner.inputs[0]
     return parameter
 
 

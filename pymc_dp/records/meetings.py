@@ -193,7 +193,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
             if isinstance(scalar, Add | Sub | Neg):
                 sign *= -1 if isinstance(scalar, Neg) or (isinstance(scalar, Sub) and place == 1) else 1
                 total = total if isinstance(scalar, Neg) else node
-            elif total is not None or not _in_order(node):
+            elif total is not None or not in_order(node):
                 break
             variable = node.outputs[0]
             axes = variable.type.broadcastable if total is None else axes
@@ -201,7 +201,7 @@ def added(rows: Variable, inputs: Sequence[Variable]) -> list[Summand | None]:
     return found
 
 
-def _in_order(node: Apply) -> bool:
+def in_order(node: Apply) -> bool:
     """Return whether a node's output has the numbers of its input, in the same C order."""
     if isinstance(node.op, DimShuffle):
         return list(node.op.shuffle) == sorted(node.op.shuffle)

@@ -10,7 +10,7 @@ import pytensor.tensor as pt
 from pytensor.graph.basic import Variable
 
 from pymc_dp.errors import PrivacyError
-from pymc_dp.records import gate, graph, other_records, verification
+from pymc_dp.records import gate, graph, verification
 from pymc_dp.records.complete_model import Complete, complete
 from pymc_dp.records.gradients import Gradients
 from pymc_dp.records.lengths import number_of_rows
@@ -152,8 +152,7 @@ class RecordModel(Scored):
     @cached_property
     def full_batch(self) -> FullBatch:
         """Exact sums over all units."""
-        rows = self._unit_rows(other_records.rows(self._terms))
-        return FullBatch(self._theta, rows, self._log_prior, self.n, self.compile_kwargs, self._roots)
+        return FullBatch(self)
 
     @cached_property
     def gradients(self) -> Gradients:
@@ -164,8 +163,3 @@ class RecordModel(Scored):
     def twins(self) -> Twins:
         """Scores of records and of outcomes that the model draws for them; see `pymc_dp.records.twins`."""
         return Twins(self)
-
-    def _unit_rows(self, rows: Variable) -> Variable:
-        if self.unit_of_row is None:
-            return rows
-        return pt.zeros(self.n)[self.unit_of_row].inc(rows)

@@ -1,13 +1,15 @@
 """Scores of records: first derivatives of log-likelihoods, with any outcome in place of the recorded one."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
+from itertools import compress
 from types import MappingProxyType
 from typing import cast
 
 import numpy as np
 import pytensor
+import pytensor.tensor as pt
 from pytensor.compile.mode import Mode
 from pytensor.graph.basic import Variable
 from pytensor.graph.traversal import ancestors
@@ -16,7 +18,7 @@ from pytensor.tensor.sharedvar import TensorSharedVariable
 
 from pymc_dp.records import gate, graph, other_records
 from pymc_dp.records.coordinates import Coordinates, likelihood_coordinates, terms_given
-from pymc_dp.records.derivatives import by_record, numbers_a_record
+from pymc_dp.records.derivatives import by_record, gradients, numbers_a_record
 from pymc_dp.records.draws import NotGenerativeError, given
 from pymc_dp.records.positions import Size, length
 from pymc_dp.records.predictors import Predictors, WithData, find
@@ -28,11 +30,6 @@ from pymc_dp.records.sums import Points, compiled, guarded
 from pymc_dp.records.threads import Reentrant
 from pymc_dp.records.touched import Lookup, Sum, lookups_of, sums_of
 
-# From this number of rows on, a second function without log-densities is worth its compile time; with fewer
-# rows there is one function, which returns log-densities too: several points need these, and so does a
-# support that depends on parameters, where they show which outcomes are outside.
-_MANY = 2**16
-
 
 class Scored(Points):
     """The part of a `RecordModel` that scores need."""
@@ -43,6 +40,17 @@ class Scored(Points):
     def coordinates(self) -> Coordinates:
         """Likelihood coordinates; see `pymc_dp.records.coordinates`."""
         return likelihood_coordinates(self)
+
+    def of_phi(
+        self,
+        inputs: Iterable[Variable],
+        outputs: Sequence[Variable],
+        settings: Mapping[str, object] | None = None,
+    ) -> Reentrant:
+        """Compile graphs of the coordinates' separate variables: functions of phi and of private inputs."""
+        private, seen = list(inputs), self.coordinates
+        kwargs = self.compile_kwargs if settings is None else settings
+        return Reentrant(compiled([seen.vector, *private], seen.joined(outputs), kwargs, private=private))
 
 
 def outcome_like(rv: Variable, n_rows: int, recorded: Variable) -> TensorSharedVariable:
@@ -106,6 +114,44 @@ def count_outcomes(reading: Reading, rv: Variable, coordinates: Coordinates) -> 
     return int(count) if isinstance(count, int | np.integer) and 1 < count <= 33 else None
 
 
+def differentiated(
+    records: Scored,
+    terms: Sequence[Variable],
+    roots: Mapping[Variable, int],
+    effects: Sequence[Variable] = (),
+) -> tuple[dict[Variable, int], list[Variable]]:
+    """Differentiate log-densities record by record, and try on made-up records that rows are apart.
+
+    Parameters
+    ----------
+    records : RecordModel
+    terms : sequence of Variable
+        Log-densities that are added up, as functions of the separate variables of the coordinates.
+    roots : mapping of Variable to int
+        Data, outcomes and effects that they read, and the axis of the records.
+    effects : sequence of Variable
+        Those of `roots` that are effects of persons.
+
+    Returns
+    -------
+    inputs : dict of Variable to int
+        Variables in the place of `roots`, for any number of records.
+    outputs : list of Variable
+        Derivatives by the coordinates, shape (m, p); log-densities, (m,); and, if there are effects,
+        derivatives by these, (m, q).
+    """
+    seen = records.coordinates
+    stand_ins, rows = other_records.symbolic_rows(terms, roots, records.n_rows)
+    inputs = {stand_ins[root]: axis for root, axis in roots.items()}
+    outputs = [by_record(rows, list(seen.columns), inputs), rows]
+    if effects:
+        slopes = gradients(rows.sum(), [stand_ins[place] for place in effects])
+        outputs.append(pt.concatenate([one.reshape((one.shape[0], -1)) for one in slopes], axis=1))
+    tried = records.of_phi(inputs, outputs, {"mode": gate.CHECK_MODE})
+    numbers_a_record(tried, [seen(records._start)], inputs, roots)
+    return inputs, outputs
+
+
 class OutcomeScores:
     """Compiled scores: derivatives by predictors where there are any, else by phi.
 
@@ -150,16 +196,13 @@ class OutcomeScores:
         count: int | None,
         bound: Variable | None = None,
     ):
-        self.names, self.count, self._kwargs = list(terms), count, records.compile_kwargs
-        self._seen = seen = records.coordinates
-        self._few = records.n_rows < _MANY
-        read = set(ancestors(list(terms.values())))
+        self.names, self.count, self._records = list(terms), count, records
+        self._settings: Mapping[str, object] = records.compile_kwargs
+        seen, read = records.coordinates, set(ancestors(list(terms.values())))
         places = [outcomes[name] for name in terms] + ([] if bound is None else [bound])
         self.bounded, self._places = bound is not None, len(places)
         self._data = [root in read for root in records._roots]
-        roots = {root: axis for root, axis in records._roots.items() if root in read}
-        roots |= dict.fromkeys(places, 0)
-        self._roots = roots
+        roots = dict(compress(records._roots.items(), self._data)) | dict.fromkeys(places, 0)
         self.dtype = places[0].type.dtype
         flat, n_rows = list(terms.values()), records.n_rows
         self.moves = bounds_outcomes(flat, places, set(seen.columns))
@@ -174,30 +217,19 @@ class OutcomeScores:
         self.reads = seen.read_by(flat) if found is None else sorted(columns)
         self.sums: list[Sum] = [[(1, np.array([k]))] for k in self.reads]
         if found is None:
-            stand_ins, rows = other_records.symbolic_rows(flat, roots, n_rows)
-            self._inputs = {stand_ins[root]: axis for root, axis in roots.items()}
-            self._outputs = self._by_record(rows, start)
+            self._inputs, self._outputs = differentiated(records, flat, roots)
         else:
             self._inputs = found.met.records
             arrays = dict(zip(found.met.records, roots, strict=True))
             lookups = lookups_of(found.pieces, seen.parts(start), arrays)
             self.lookups, self.sums = list(lookups.values()), sums_of(found.pieces, lookups, found.alike)
             self._by_predictors(found)
-        self._functions: dict[bool, Reentrant] = {}
 
     def in_mode(self, mode: Mode) -> "OutcomeScores":
-        """Return the same scores, compiled in another mode."""
+        """Return the same scores, not compiled yet, to be compiled in another mode."""
         other = copy(self)
-        other._kwargs, other._functions = {**self._kwargs, "mode": mode}, {}
+        other._settings = {**self._settings, "mode": mode}
         return other
-
-    def _by_record(self, rows: Variable, start: np.ndarray) -> list[Variable]:
-        seen = self._seen
-        outputs = [by_record(rows, list(seen.columns), self._inputs), rows]
-        inputs, settings = [seen.vector, *self._inputs], {"mode": gate.CHECK_MODE}
-        tried = compiled(inputs, seen.joined(outputs), settings, private=self._inputs)
-        numbers_a_record(tried, [start], self._inputs, self._roots)
-        return outputs
 
     def _by_predictors(self, found: Predictors) -> None:
         """Prepare derivatives as functions of inputs that do not depend on outcomes, computed beforehand."""
@@ -212,7 +244,9 @@ class OutcomeScores:
         computed = [other for k, other in zip(tables, others, strict=True) if self._table[k] is None]
         self._shared_outputs = [*(found.values[k] for k in tables), *computed]
 
-    def at(self, points: np.ndarray, data: Sequence[np.ndarray], m: int, dense: bool) -> ScoresAt:
+    def at(
+        self, points: np.ndarray, data: Sequence[np.ndarray], m: int, first: np.ndarray | None = None
+    ) -> ScoresAt:
         """Prepare some rows: compute what does not depend on their outcomes.
 
         Parameters
@@ -223,12 +257,11 @@ class OutcomeScores:
             Data of these rows, for each of the model's roots.
         m : int
             Number of rows.
-        dense : bool
-            Whether log-densities are wanted even for a single point.
+        first
+            Not used: see `EffectScores.at`.
         """
-        dense = dense or len(points) > 1 or self._few or self.moves
-        function, tables = self._compiled(dense), len(self._given)
-        used = [values for values, read in zip(data, self._data, strict=True) if read]
+        function, tables = self._function, len(self._given)
+        used = list(compress(data, self._data))
         found = [guarded(self._shared, phi, *used) if tables else [] for phi in points]
         axes = [*[0] * tables, *self._inputs.values()][: tables + len(used)]
 
@@ -238,7 +271,6 @@ class OutcomeScores:
                 partial(
                     _joined,
                     function,
-                    int(dense),
                     phi,
                     *(repeated(*one, copies) for one in zip(of_phi, axes, strict=True)),
                 )
@@ -263,27 +295,23 @@ class OutcomeScores:
             pieces.append((piece, other))
         return pieces
 
-    def _compiled(self, dense: bool) -> Reentrant:
-        if dense not in self._functions:
-            private, outputs = [*self._given, *self._inputs], self._outputs if dense else self._outputs[:-1]
-            inputs = [self._seen.vector, *private]
-            made = compiled(inputs, self._seen.joined(outputs), self._kwargs, private=private)
-            self._functions[dense] = Reentrant(made)
-        return self._functions[dense]
+    @cached_property
+    def _function(self) -> Reentrant:
+        """Compiled scores and log-densities."""
+        return self._records.of_phi([*self._given, *self._inputs], self._outputs, self._settings)
 
     @cached_property
     def _shared(self) -> Reentrant:
         """Compiled products and look-ups, and tables that are computed: the same for all outcomes."""
         own = list(self._inputs)[: len(self._inputs) - self._places]
-        outputs = self._seen.joined(self._shared_outputs)
-        return Reentrant(compiled([self._seen.vector, *own], outputs, self._kwargs, private=own))
+        return self._records.of_phi(own, self._shared_outputs, self._settings)
 
 
-def _joined(function: Reentrant, densities: int, *arguments: np.ndarray) -> list[np.ndarray]:
-    """Join scores by all predictors to shape (m, k), and add log-densities where these are wanted.
+def _joined(function: Reentrant, *arguments: np.ndarray) -> list[np.ndarray]:
+    """Join scores by all predictors to shape (m, k); return these, and log-densities.
 
     This is done in NumPy: as a part of the graph it would take a second or two to compile for each model.
     """
-    found = function(*arguments)
-    scores = [one.reshape((len(one), -1)) for one in found[: len(found) - densities]]
-    return [scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1), *found[len(scores) :]]
+    *found, densities = function(*arguments)
+    scores = [one.reshape((len(one), -1)) for one in found]
+    return [scores[0] if len(scores) == 1 else np.concatenate(scores, axis=1), densities]

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property, partial
 from operator import call
 from typing import NamedTuple, Protocol
@@ -50,6 +51,7 @@ class Randomness(Protocol):
         """Return generators with streams of their own."""
 
 
+@dataclass(eq=False)
 class Outcomes:
     """Compiled draws of the outcomes of all rows.
 
@@ -71,42 +73,32 @@ class Outcomes:
     randomness.
     """
 
-    def __init__(
-        self,
-        records: Scored,
-        places: Mapping[str, Variable],
-        effects: Mapping[str, SharedVariable],
-        draws: Mapping[str, Draw],
-        bounds: Mapping[str, Variable],
-    ):
-        self._records, self._outcomes, self._effects, self._draws = records, places, effects, draws
-        self._bounds = bounds
+    records: Scored
+    places: Mapping[str, Variable]
+    effects: Mapping[str, SharedVariable]
+    draws: Mapping[str, Draw]
+    bounds: Mapping[str, Variable]
 
     def __call__(self, points: np.ndarray, twins: int, random: Randomness, each: Each = map) -> Found:
         """Read the recorded outcomes, and draw `twins` outcomes for each row; see `Twins`."""
         recorded = guarded(self._own, what="The observed values could not be read")
-        own = dict(zip(self._outcomes, recorded, strict=False))
-        bounds = dict(zip(self._bounds, recorded[len(own) :], strict=True))
+        own = dict(zip(self.places, recorded, strict=False))
+        bounds = dict(zip(self.bounds, recorded[len(own) :], strict=True))
         return Found(own, bounds, *self._drawn(points, twins, random, each))
 
     @cached_property
     def _own(self) -> Function:
         """Compiled recorded outcomes, in the type of the drawn ones, and censoring bounds."""
-        opaque = self._records.reading.opaque
-        outcomes = [
-            pt.cast(opaque.values[opaque.observed[name]], place.type.dtype)
-            for name, place in self._outcomes.items()
-        ]
-        outcomes += [pt.cast(bound, "float64") for bound in self._bounds.values()]
-        return compiled([], outcomes, {"mode": CHECK_MODE}, private=self._records._roots)
+        opaque = self.records.reading.opaque
+        places = self.places.items()
+        own = [pt.cast(opaque.values[opaque.observed[name]], place.type.dtype) for name, place in places]
+        own += [pt.cast(bound, "float64") for bound in self.bounds.values()]
+        return compiled([], own, {"mode": CHECK_MODE}, private=self.records._roots)
 
     @cached_property
-    def _drawing(self) -> dict[str, tuple[Reentrant, int]]:
-        """Compiled draws, and how many generators each needs."""
-        return {
-            name: (compiled_draw(self._records, draw), len(draw.generators))
-            for name, draw in self._draws.items()
-        }
+    def _drawing(self) -> dict[str, Reentrant]:
+        """Compiled draws."""
+        return {name: compiled_draw(self.records, draw) for name, draw in self.draws.items()}
 
     def _drawn(
         self, points: np.ndarray, twins: int, random: Randomness, each: Each = map
@@ -114,23 +106,22 @@ class Outcomes:
         """Draw outcomes of all rows K times, at the points in turn; and note which rows have all draws."""
         drawn: dict[str, list[np.ndarray]] = {}
         fit: dict[str, np.ndarray] = {}
-        for name in self._draws if twins else ():
-            function, generators = self._drawing[name]
-            drawn[name], fit[name] = [], np.ones(self._records.n_rows, dtype=bool)
-            effects = {} if name in self._effects else self._effects
+        for name in self._drawing if twins else ():
+            drawn[name], fit[name] = [], np.ones(self.records.n_rows, dtype=bool)
+            effects = {} if name in self.effects else self.effects
             some = (
                 partial(
                     self._draw,
-                    function,
+                    name,
                     {place: drawn[effect][k] for effect, place in effects.items()},
                     points[k % len(points)],
-                    random.generators(generators),
+                    random.generators(len(self.draws[name].generators)),
                 )
-                for k in range(twins + FOR_INTERVALS * (name in self._bounds))
+                for k in range(twins + FOR_INTERVALS * (name in self.bounds))
             )
             # Effects are put into shared variables, not passed as arguments: then draws run one by one.
             for outcome, good in (map if effects else each)(call, some):
-                if name in self._effects:
+                if name in self.effects:
                     outcome, good = self._of_person(outcome), self._of_person(good)
                 drawn[name].append(outcome)
                 fit[name] &= good
@@ -138,7 +129,7 @@ class Outcomes:
 
     def _draw(
         self,
-        function: Reentrant,
+        name: str,
         effects: Mapping[SharedVariable, np.ndarray],
         phi: np.ndarray,
         streams: Sequence[np.random.Generator],
@@ -146,14 +137,14 @@ class Outcomes:
         """Draw outcomes of all rows given these effects; return them, and which rows have one."""
         for place, values in effects.items():
             place.set_value(values, borrow=True)
-        return guarded(function, phi, *streams, what="Outcomes could not be drawn")
+        return guarded(self._drawing[name], phi, *streams, what="Outcomes could not be drawn")
 
     def _of_person(self, values: np.ndarray) -> np.ndarray:
         """Copy the value of each person's first row to all of that person's rows."""
-        order, first = self._records._rows_of_unit
+        order, first = self.records._rows_of_unit
         if order is None or first is None:
             return values
-        return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self._records.unit_of_row)])
+        return np.ascontiguousarray(values[order[first[:-1]]][np.asarray(self.records.unit_of_row)])
 
 
 def count_unknown_bounds(records: Scored, arrays: Mapping[str, Sequence[Variable]]) -> int:

@@ -4,8 +4,8 @@ Many persons are worked on at once, but each with that person's numbers alone: h
 mode takes, where nodes are, and their weights do not depend on other persons.
 """
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce
 from itertools import product
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ _PASSES = 60
 
 # Function of the effects of m persons, shape (m, q): the logarithm of each person's density, shape (m,), and
 # its derivatives, shape (m, q).
-Joint = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
+Joint = Callable[[np.ndarray], Sequence[np.ndarray]]
 
 
 class Scale(NamedTuple):
@@ -39,20 +39,6 @@ class Scale(NamedTuple):
 
     centre: np.ndarray
     spread: np.ndarray
-
-
-class Nodes(NamedTuple):
-    """Nodes of a quadrature.
-
-    Attributes
-    ----------
-    places : ndarray, shape (k, m, q)
-    weights : ndarray, shape (k, m)
-        Logarithms of weights: up to a factor, the integral is the weighted sum of the integrand at the nodes.
-    """
-
-    places: np.ndarray
-    weights: np.ndarray
 
 
 @lru_cache
@@ -89,7 +75,7 @@ def prior_scale(joint: Joint, size: int) -> Scale:
     return scale
 
 
-def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> Nodes:
+def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Find m persons' modes, and nodes around them.
 
     Parameters
@@ -103,7 +89,9 @@ def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> Nodes:
 
     Returns
     -------
-    Nodes
+    places : ndarray, shape (k, m, q)
+    weights : ndarray, shape (k, m)
+        Logarithms of weights: up to a factor, the integral is the weighted sum of the integrand at the nodes.
 
     Notes
     -----
@@ -120,7 +108,7 @@ def nodes_at(joint: Joint, scale: Scale, m: int, kinked: bool = False) -> Nodes:
     # With H = L L', the columns of the inverse of L' are units of the posterior.
     units = np.swapaxes(_inverse(root), 1, 2)
     places = [mode + _times(scale.spread, _times(units, np.broadcast_to(one, (m, size)))) for one in points]
-    return Nodes(np.array(places), np.broadcast_to(weights[:, None], (len(points), m)))
+    return np.array(places), np.broadcast_to(weights[:, None], (len(points), m))
 
 
 def _in_units(joint: Joint, scale: Scale) -> Joint:
@@ -208,10 +196,8 @@ def _times(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 
     The last bits of a BLAS product may depend on the number of vectors, which are other persons'.
     """
-    size = vectors.shape[1]
-    return sum(
-        (matrices[..., k] * vectors[:, k, None] for k in range(1, size)), matrices[..., 0] * vectors[:, :1]
-    )
+    products = (matrices[..., k] * vectors[:, k, None] for k in range(vectors.shape[1]))
+    return reduce(np.add, products)
 
 
 def _root(matrices: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
-from threading import Lock
+from threading import Lock, get_ident
 from typing import Any, NamedTuple, cast
 
 import numba
@@ -22,30 +22,8 @@ from pymc_dp.records import graph, other_records
 from pymc_dp.records.gate import compile_graph
 from pymc_dp.records.reading import Reading
 
-
-class _Filters:
-    """Suppression of warnings; Python has one list of filters for all threads."""
-
-    def __init__(self) -> None:
-        self._lock, self._inside, self._changed = Lock(), 0, ExitStack()
-
-    def change(self) -> None:
-        """Suppress warnings; the first of several callers changes the filters."""
-        with self._lock:
-            if self._inside == 0:
-                self._changed.enter_context(warnings.catch_warnings())
-                warnings.simplefilter("ignore")
-            self._inside += 1
-
-    def put_back(self) -> None:
-        """End the suppression; the last of several callers restores the filters."""
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                self._changed.close()
-
-
-_FILTERS = _Filters()
+# Suppression of warnings: a lock, the threads that need it at the moment, and what restores the filters.
+_LOCK, _INSIDE, _CHANGED = Lock(), list[int](), ExitStack()
 
 
 @contextmanager
@@ -58,12 +36,19 @@ def quiet() -> Iterator[None]:
     of filters for all threads: if each thread changed and restored it, one would show what another
     suppresses. Therefore the first thread that enters changes the list, and the last that leaves restores it.
     """
-    _FILTERS.change()
+    with _LOCK:
+        if not _INSIDE:
+            _CHANGED.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        _INSIDE.append(get_ident())
     try:
         with np.errstate(all="ignore"):
             yield
     finally:
-        _FILTERS.put_back()
+        with _LOCK:
+            _INSIDE.remove(get_ident())
+            if not _INSIDE:
+                _CHANGED.close()
 
 
 def guarded[R](
@@ -126,16 +111,7 @@ class FullBatch:
 
     Parameters
     ----------
-    theta : Variable, vector of length d
-    rows : Variable, vector of length n
-        Per-record log-likelihood as a function of `theta`.
-    log_prior : Variable, scalar
-    n : int
-        Number of records.
-    compile_kwargs : mapping
-        Passed to `pytensor.function`.
-    roots : collection of Variable
-        Data leaves with one entry a record.
+    records : Points
 
     Notes
     -----
@@ -145,31 +121,24 @@ class FullBatch:
     removed, in floating point as in theory (see docs/proofs/penalty).
     """
 
-    def __init__(
-        self,
-        theta: Variable,
-        rows: Variable,
-        log_prior: Variable,
-        n: int,
-        compile_kwargs: Mapping[str, object],
-        roots: Collection[Variable],
-    ):
-        if n > LARGEST_N:
-            raise ValueError(f"more than 2**33 records ({n}): their grid sum would not be exact.")
-        self.n = n
-        self._graph, self._kwargs, self._roots = (theta, rows, log_prior), dict(compile_kwargs), roots
+    def __init__(self, records: "Points"):
+        self._records, self.n = records, records.n
+        if self.n > LARGEST_N:
+            raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
 
     @cached_property
     def _function(self) -> Callable[..., list[np.ndarray]]:
-        theta, rows, log_prior = self._graph
+        records, rows = self._records, other_records.rows(self._records._terms)
+        if records.unit_of_row is not None:
+            rows = pt.zeros(self.n)[records.unit_of_row].inc(rows)
         old = pt.vector("old", shape=(self.n,), dtype="float64")
         scale = pt.scalar("scale", dtype="float64")
         ratio = (rows - old) * scale
         inside = pt.le(pt.abs(ratio), GRID)  # False for NaN as well
         step = pt.round(pt.switch(pt.isnan(ratio), 0.0, pt.clip(ratio, -GRID, GRID)), mode="half_to_even")
         # The sum is taken outside: a loop that adds in a fixed order could not be vectorised over records.
-        outputs = [step, inside, rows, log_prior]
-        return compiled([theta, old, scale], outputs, self._kwargs, private=[old, *self._roots])
+        inputs, outputs = [records._theta, old, scale], [step, inside, rows, records._log_prior]
+        return compiled(inputs, outputs, records.compile_kwargs, private=[old, *records._roots])
 
     def __call__(self, theta: np.ndarray, old: np.ndarray, clip_bound: float) -> SumOfRatios:
         """Sum the clipped ratios between `theta` and the point whose rows are `old`.

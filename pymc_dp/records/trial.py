@@ -62,9 +62,9 @@ def _have_scores(records: Scored, scores: OutcomeScores, draws: Sequence[Draw], 
         try:
             if count is None:
                 outcomes, fit = _draw(records, draws, phi, data, rng)
-                found, *_ = scores.at(phi[None], data, _RECORDS, False)([outcomes], _RECORDS)
+                found, *_ = scores.at(phi[None], data, _RECORDS)([outcomes], _RECORDS)
             else:
-                found, weights = scores.at(phi[None], data, _RECORDS, True).all_outcomes(_RECORDS)
+                found, weights = scores.at(phi[None], data, _RECORDS).all_outcomes(_RECORDS)
                 fit = np.isfinite(weights).all(axis=0)
         except PrivacyError:
             continue  # the model cannot be evaluated with these numbers

@@ -148,9 +148,7 @@ class Twins:
         self.unlike: dict[str, str] = {}
         self.finite: dict[str, int] = {}
         observed, values = reading.opaque.observed, reading.opaque.values
-        self._effects = {
-            name: cast(SharedVariable, reading.opaque.values[observed[name]]) for name in records.effects
-        }
+        self._effects = {name: cast(SharedVariable, values[observed[name]]) for name in records.effects}
         self._outcomes = {
             name: outcome_like(rv, reading.n_rows, values[rv])
             for name, rv in observed.items()
@@ -313,29 +311,28 @@ class Twins:
     ) -> Chunk:
         """Compute the scores of some units: see `chunks_of`."""
         data, terms = self._records.data_of(rows), []
+        of = partial(part_of, rows=rows, axis=0)
         for scores, names in zip(self._scores, self.names, strict=True):
-            own = [values[name] for values in (found.own, found.bounds) for name in names if name in values]
-            outcomes = [[part_of(values, rows, 0) for values in own]]
+            recorded = found.own, found.bounds
+            own = [of(values[name]) for values in recorded for name in names if name in values]
+            at = scores.at(points, data, len(own[0]), first)
             finite = names[0] in self.finite
             compared = twins if names[0] in found.drawn and not finite else 0
-            if isinstance(scores, OutcomeScores) and scores.bounded and compared:
-                terms += self._until(scores, points, data, found, names[0], rows, most)
+            if scores.bounded and compared:  # in intervals: see `pymc_dp.records.follow_up`
+                (outcome, bound), (name,) = own, names
+                bound, drawn = np.where(of(found.fit[name]), bound, np.nan), map(of, found.drawn[name])
+                each = in_intervals(at, outcome, bound, list(drawn), most)
+                terms += [TermScores(*scored, at.pieces, at_risk=True) for scored in each]
                 continue
-            outcomes += [[part_of(found.drawn[name][k], rows, 0) for name in names] for k in range(compared)]
-            m = len(outcomes[0][0])
-            if isinstance(scores, EffectScores):
-                at = scores.at(points, data, m, first)
-            else:
-                at = scores.at(points, data, m, finite)
+            outcomes = [own, *([of(found.drawn[name][k]) for name in names] for k in range(compared))]
             (group, *densities), weights = at(outcomes, most), None
             mine = group[0]
             if finite:
                 group, weights = at.all_outcomes(most)
             elif compared:
-                if isinstance(scores, OutcomeScores) and scores.moves:
+                if scores.moves:
                     pull_back(group, densities[0][0], outcomes)
-                together = [*self._effects, *names]
-                good = np.all([part_of(found.fit[name], rows, 0) for name in together], axis=0)
+                good = np.all([of(found.fit[name]) for name in (*self._effects, *names)], axis=0)
                 if first is not None and self._effects:
                     good = np.logical_and.reduceat(good, first)
                 group[1:, ~good] = np.nan
@@ -343,25 +340,3 @@ class Twins:
                 group = group[:0]
             terms.append(TermScores(mine, group, weights, at.pieces))
         return Chunk(units, terms, None if self._effects else first)
-
-    def _until(
-        self,
-        scores: OutcomeScores,
-        points: np.ndarray,
-        data: Sequence[np.ndarray],
-        found: Found,
-        name: str,
-        rows: slice | np.ndarray,
-        most: int,
-    ) -> list[TermScores]:
-        """Compute the scores, in intervals, of an outcome with a censoring bound for each row.
-
-        See `pymc_dp.records.follow_up`.
-        """
-        outcome, bound, fit = (part_of(one[name], rows, 0) for one in (found.own, found.bounds, found.fit))
-        twins = [part_of(drawn, rows, 0) for drawn in found.drawn[name]]
-        at = scores.at(points, data, len(outcome), True)
-        terms = []
-        for own, group, weights in in_intervals(at, outcome, np.where(fit, bound, np.nan), twins, most):
-            terms.append(TermScores(own, group, weights, at.pieces, at_risk=True))
-        return terms

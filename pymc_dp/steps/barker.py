@@ -13,7 +13,6 @@ from pymc_dp.clipping import ConstantClip, as_clip
 from pymc_dp.kernels.tuning import optimal_barker_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
 from pymc_dp.ratios import barker_correction
 from pymc_dp.ratios.subsets import BarkerBatch
 from pymc_dp.steps.chain import Chain
@@ -103,7 +102,6 @@ class DPBarker(WalkStep):
     takes_data = True
     mechanism = "sum of clipped log-likelihood ratios, no noise, Barker's test"
     approximation = ""
-    _batches: FixedSizeBatches | None = None
 
     def __init__(
         self,
@@ -122,11 +120,8 @@ class DPBarker(WalkStep):
                 "tempering) nats, and moves are short enough for that."
             )
         self.clip = as_clip(lipschitz, clip_bound)
-        if batch_size is not None:
-            kwargs["clip_fraction"] = False
-        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
-        if batch_size is not None:
-            self._batches = self._fixed_batches(batch_size)
+        super().__init__(vars, epsilon=epsilon, delta=delta, batch_size=batch_size, **kwargs)
+        if self._batches is not None:
             self._batches.barker_event()  # refuses batches so small that no Rényi order is left
             self.mechanism = "clipped log-likelihood ratios of a batch, noise up to variance 2, Barker's test"
             self.approximation = BarkerBatch.approximation

@@ -14,7 +14,7 @@ from pymc_dp.kernels.tuning import optimal_guided_walk, optimal_walk
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.known import Facts
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, Gaussian
+from pymc_dp.privacy.mechanisms.randomness import Gaussian
 from pymc_dp.ratios import on_owners as of_owners
 from pymc_dp.ratios.on_owners import OnOwners
 from pymc_dp.ratios.subsets import CorrectedBatch
@@ -143,7 +143,6 @@ class DPPenaltyMH(WalkStep):
     takes_data = True
     mechanism = "Gaussian noise on the sum of clipped log-likelihood ratios, penalty test"
     approximation = ""
-    _batches: FixedSizeBatches | None = None
 
     def __init__(
         self,
@@ -175,14 +174,11 @@ class DPPenaltyMH(WalkStep):
         if release == "noisy_ratio":
             self.stats_dtypes_shapes = {**self.stats_dtypes_shapes, NOISY_RATIO: (np.float64, [])}  # type: ignore[misc]
             self.stats_dtypes = [{name: dtype for name, (dtype, _) in self.stats_dtypes_shapes.items()}]
-        if batch_size is not None:
-            kwargs["clip_fraction"] = False  # the clipped share of a batch has another sensitivity
-        super().__init__(vars, epsilon=epsilon, delta=delta, **kwargs)
+        super().__init__(vars, epsilon=epsilon, delta=delta, batch_size=batch_size, **kwargs)
         if owners is not None:
             self.mechanism = f"each data owner adds Gaussian noise: {self.mechanism}"
         elif batch_size is not None:
             self.approximation = CorrectedBatch.approximation
-            self._batches = self._fixed_batches(batch_size)
         if isinstance(self.clip, LipschitzByPart):
             names, shapes = self.model.values_to_rvs, self.records.shapes
             self.clip = self.clip.fitted({names[v].name: shapes[v.name] for v in self.model.value_vars})

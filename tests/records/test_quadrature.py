@@ -37,9 +37,9 @@ def mean_error(prior, b, kinked):
     law, noise = prior(b), b / 4
     y = law.rvs(M, random_state=1) + noise * RNG.normal(size=M)
     both = joint_of(lambda u: law.logpdf(u) - 0.5 * ((y - u) / noise) ** 2, b)
-    nodes = quadrature.nodes_at(both, quadrature.prior_scale(joint_of(law.logpdf, b), 1), M, kinked)
-    densities = np.array([both(z)[0] for z in nodes.places]) + nodes.weights
-    found = quadrature.average(densities, nodes.places)[:, 0]
+    places, logs = quadrature.nodes_at(both, quadrature.prior_scale(joint_of(law.logpdf, b), 1), M, kinked)
+    densities = np.array([both(z)[0] for z in places]) + logs
+    found = quadrature.average(densities, places)[:, 0]
     grid = y + noise * np.linspace(-8, 8, 4001)[:, None]
     weights = law.logpdf(grid) - 0.5 * ((y - grid) / noise) ** 2
     weights = np.exp(weights - weights.max(axis=0))

@@ -2,6 +2,7 @@
 
 import warnings
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -123,7 +124,7 @@ def test_too_many_records():
     from pymc_dp.records.sums import FullBatch
 
     with pytest.raises(ValueError, match=r"2\*\*33"):
-        FullBatch(None, None, None, 2**33 + 1, {}, [])
+        FullBatch(SimpleNamespace(n=2**33 + 1))
 
 
 def test_no_warning_of_a_private_function_comes_out():
