@@ -18,12 +18,11 @@ import pandas as pd
 from benchmarks import results
 from benchmarks.running import parser, silence
 from pymc_dp.errors import BudgetError
-from pymc_dp.privacy.accounting import composition, subset_decisions
+from pymc_dp.privacy.accounting import composition, decisions
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import Budget
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.gradients import Friction
+from pymc_dp.privacy.mechanisms.gradients import Dynamics, Friction
 from pymc_dp.privacy.mechanisms.iterations import BarkerOnBatches, OnTunaBatches
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches
 
@@ -108,7 +107,7 @@ def forget():
     """Nothing is known of what was asked before."""
     composition._smallest.cache_clear()
     composition._trade_off.cache_clear()
-    subset_decisions.subset_barker_rdp.cache_clear()
+    decisions.subset_barker_rdp.cache_clear()
 
 
 def once_more(plan):

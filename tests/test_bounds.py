@@ -10,7 +10,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.bounds import LARGEST_BOUND, SMALLEST_BOUND, check_bound
 from pymc_dp.clipping import as_clip
-from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.gradients import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import PoissonBatches, TunaBatches
 from pymc_dp.ratios import barker_correction, subsets, tuna
 from pymc_dp.records.clipped_sums import Clip, Dense

@@ -495,7 +495,7 @@ def test_a_step_is_not_copied(model):
 def test_a_stored_step_does_not_outlive_its_original(model):
     step = make(model)
     stored = cloudpickle.dumps(step)
-    step._call.slots._finalizer()  # what the end of the original does
+    step._call._finalizer()  # what the end of the original does
     with pytest.raises(dp.errors.BudgetError, match=r"was stored.*Make a new step"):
         dp.sample(cloudpickle.loads(stored), draws=2, tune=0, **QUIET)
 

@@ -160,7 +160,7 @@ class _Repeated(CallBudget):
     name = "audit"
 
     def __init__(self, plan: PrivacyPlan, run: int):
-        self.ledger, self.slots, self._plan, self._run = None, self, plan, run  # type: ignore[assignment]
+        self.ledger, self._plan, self._run = None, plan, run
 
     def open_chain(self, *_: Any, **__: Any) -> ChainBudget:
         """The number of the run is that of its noise stream."""

@@ -52,7 +52,7 @@ class PaidAgain(CallBudget):
     """Every data set of a simulation is a call of its own."""
 
     def __init__(self) -> None:
-        self.ledger, self.slots, self.name = None, self, "simulation"  # type: ignore[assignment]
+        self.ledger, self.name = None, "simulation"
 
     def open_chain(self, rng: Any, plan: Any, **_: Any) -> ChainBudget:
         """The next chain, with its whole budget."""

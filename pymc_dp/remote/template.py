@@ -2,7 +2,7 @@
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Protocol, Unpack
 
@@ -179,17 +179,11 @@ class Template(ABC):
     def agreement(self) -> Agreement:
         """Return the properties that the models of all parts must share; fit for JSON, and data-free."""
         rng = np.random.default_rng(0)
-        # Points at which priors are compared: the initial point, and eight around it.
+        # Points at which functions are compared: the initial point, and eight around it.
         points = self._start + np.vstack([np.zeros(self.d), rng.normal(scale=0.5, size=(8, self.d))])
-        seen = {}
-        if self._likelihood:
-            seen = {"coordinates": described(self._records, points), "twins": shapes_of(self._records)}
-        return seen | {
-            "variables": {name: list(shape) for name, shape in self.shapes.items()},
-            "released": self.released_variables,
-            "points": points.tolist(),
-            "log_priors": [self.log_prior(point) for point in points],
-        }
+        shared = _shared(self._records, points, self._likelihood)
+        found = {name: own.tolist() if isinstance(own, np.ndarray) else own for name, own, _ in shared}
+        return found | {"points": points.tolist()}
 
 
 def check_agreement(records: RecordModel, agreement: Agreement) -> None:
@@ -200,35 +194,19 @@ def check_agreement(records: RecordModel, agreement: Agreement) -> None:
     ModelRefusedError
         The message names what differs, without values.
     """
-    variables = {name: list(shape) for name, shape in records.shapes.items()}
-    if variables != agreement["variables"] or records.released_variables != agreement["released"]:
-        raise ModelRefusedError(
-            "The model of a part has other free variables or Deterministics than the step's model.",
-            "the parts are one data set only if they share all parameters.",
-            "make both by the same function; shapes must not depend on which rows are in a part (as the "
-            "number of groups that happen to occur there).",
-        )
-    own = [records.log_prior(np.asarray(point)) for point in agreement["points"]]
-    if not np.allclose(own, agreement["log_priors"], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-        raise ModelRefusedError(
-            "The model of a part has another prior than the step's model.",
-            "a prior that differs from part to part was computed from their rows, which would leak.",
-            "write the prior with constants chosen without the data.",
-        )
-    if "coordinates" in agreement:
-        points = np.asarray(agreement["points"])
-        _same_coordinates(described(records, points), agreement["coordinates"])
-        if shapes_of(records) != agreement["twins"]:
-            raise ModelRefusedError(
-                "The likelihood of a part has another form than that of the step's model.",
-                "a record's outcome has to be compared with the same kind of outcomes in all parts, and to "
-                "depend on the same parameters.",
-                "make both models with the same function; rows belong to persons in all parts or in none.",
-            )
+    points = np.asarray(agreement["points"])
+    for name, own, refusal in _shared(records, points, likelihood="twins" in agreement):
+        wanted = agreement[name]
+        if isinstance(own, np.ndarray):
+            same = np.allclose(own, wanted, rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
+        else:
+            same = own == wanted
+        if not same:
+            raise ModelRefusedError(*refusal)
 
 
-def shapes_of(records: RecordModel) -> dict[str, object]:
-    """Return the public properties of records' scores, fit for JSON: see `Twins`."""
+def _properties_of_twins(records: RecordModel) -> dict[str, object]:
+    """Return the public properties of records' scores: see `Twins`."""
     twins = records.twins
     return {
         "size": twins.size,
@@ -245,33 +223,47 @@ def shapes_of(records: RecordModel) -> dict[str, object]:
     }
 
 
-def described(records: RecordModel, points: np.ndarray) -> dict[str, object]:
-    """Describe likelihood coordinates: names, positions, and values and derivatives at points; data-free."""
-    seen = records.coordinates
-    return {
-        "names": [[name, where.start, where.stop] for name, where in seen.names],
-        "values": [seen(point).tolist() for point in points],
-        "slopes": [seen.jacobian(point).tolist() for point in points],
-    }
+_OTHER_PARAMETERS = (
+    "The model of a part has other free variables or Deterministics than the step's model.",
+    "the parts are one data set only if they share all parameters.",
+    "make both by the same function; shapes must not depend on which rows are in a part (as the "
+    "number of groups that happen to occur there).",
+)
+_OTHER_PRIOR = (
+    "The model of a part has another prior than the step's model.",
+    "a prior that differs from part to part was computed from their rows, which would leak.",
+    "write the prior with constants chosen without the data.",
+)
+_OTHER_COORDINATES = (
+    "The likelihood of a part depends on other functions of the parameters than that of the step's model.",
+    "it is released in coordinates that all parts share, and a vector of parameters that is as long "
+    "as there are rows is taken for one with an entry for each row.",
+    "make the step in a model with another number of rows, or divide the records differently: no "
+    "part may have as many rows (or persons) as a group-level variable has entries.",
+)
+_OTHER_FORM = (
+    "The likelihood of a part has another form than that of the step's model.",
+    "a record's outcome has to be compared with the same kind of outcomes in all parts, and to "
+    "depend on the same parameters.",
+    "make both models with the same function; rows belong to persons in all parts or in none.",
+)
 
 
-def _same_coordinates(own: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse a part whose likelihood has other coordinates than that of the step's model.
+def _shared(
+    records: RecordModel, points: np.ndarray, likelihood: bool
+) -> Iterator[tuple[str, object, tuple[str, str, str]]]:
+    """Yield what the models of all parts share, and what is said of a part in which it differs.
 
-    Raises
-    ------
-    ModelRefusedError
+    Arrays may differ by `TOLERANCE`. Each is defined where the ones before it are the same.
     """
-    same = own["names"] == [list(one) for one in wanted["names"]] and all(
-        np.allclose(own[what], wanted[what], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True)
-        for what in ("values", "slopes")
-    )
-    if not same:
-        raise ModelRefusedError(
-            "The likelihood of a part depends on other functions of the parameters than that of the step's "
-            "model.",
-            "it is released in coordinates that all parts share, and a vector of parameters that is as long "
-            "as there are rows is taken for one with an entry for each row.",
-            "make the step in a model with another number of rows, or divide the records differently: no "
-            "part may have as many rows (or persons) as a group-level variable has entries.",
-        )
+    variables = {name: list(shape) for name, shape in records.shapes.items()}
+    yield "variables", variables, _OTHER_PARAMETERS
+    yield "released", records.released_variables, _OTHER_PARAMETERS
+    yield "log_priors", np.array([records.log_prior(point) for point in points]), _OTHER_PRIOR
+    if likelihood:
+        seen = records.coordinates
+        names = [[name, where.start, where.stop] for name, where in seen.names]
+        yield "coordinates", names, _OTHER_COORDINATES
+        yield "values", np.array([seen(point) for point in points]), _OTHER_COORDINATES
+        yield "slopes", np.array([seen.jacobian(point) for point in points]), _OTHER_COORDINATES
+        yield "twins", _properties_of_twins(records), _OTHER_FORM

@@ -210,7 +210,7 @@ class DPStep(Iterating):
             "excluded_deterministics": self.exclude_deterministics,
             "public_arrays": [(a.label, list(a.shape), a.kind) for a in records.reading.public_arrays],
             "trusted_ops": records.reading.trusted,
-            "call": self._call.slots.name,
+            "call": self._call.name,
             "stats": self.recorded_stats,
             **self._released.facts(records.withheld_dims, records.reading.left_out),
             "versions": versions(),

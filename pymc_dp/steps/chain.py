@@ -18,8 +18,7 @@ from pymc_dp.privacy.budget.call import ChainBudget
 from pymc_dp.privacy.budget.known import ReleasedFacts
 from pymc_dp.privacy.budget.ledger_file import Ledger
 from pymc_dp.privacy.budget.plan import PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
-from pymc_dp.privacy.mechanisms.randomness import Gaussian, PrivacyRandom
+from pymc_dp.privacy.mechanisms.randomness import ClipFraction, Gaussian, PrivacyRandom
 from pymc_dp.proposals.walk import Moves, RandomWalk
 from pymc_dp.records.checks import check_start
 from pymc_dp.records.gate import compile_graph

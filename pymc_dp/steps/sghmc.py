@@ -13,8 +13,7 @@ from pymc_dp.kernels.friction import sghmc
 from pymc_dp.kernels.metropolis import State
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.gradients import Friction
+from pymc_dp.privacy.mechanisms.gradients import Dynamics, Friction
 from pymc_dp.privacy.mechanisms.randomness import ExactSum, Gaussian, PoissonBatches
 from pymc_dp.proposals.walk import Moves
 from pymc_dp.steps.base import DPStep

@@ -12,7 +12,7 @@ import pymc_dp.privacy as privacy
 from pymc_dp.privacy.accounting import events as ev
 from pymc_dp.privacy.accounting.composition import gaussian_limit
 from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
-from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release, _Prices
+from pymc_dp.privacy.accounting.gaussian_limit import GaussianLimit, Release
 
 # Event, log of the distribution of its threshold, shift of the log-ratio, epsilon, delta.
 CASES = [
@@ -121,7 +121,7 @@ def test_one_release_is_worth_its_price(kind):
             log_cdf, most = log_expit, (shift**2 if kind == "barker" else math.inf)
             curve = lambda order, shift=shift: bounded_range_rdp(shift, order)  # noqa: E731
         v, remainder = shift**2 * 10 ** rng.uniform(-0.3, 3), 10 ** rng.uniform(-14, -5)
-        (price,) = _Prices(Release(curve, most, 1)).at(np.array([v]), remainder)
+        (price,) = Release(curve, most, 1).at(np.array([v]), remainder)
         if not math.isfinite(price):
             continue
         u = np.concatenate([rng.uniform(-6, 6, 40), [-shift / 2]])[:, None]

@@ -14,10 +14,9 @@ from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.ledger_file import Ledger
-from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
+from pymc_dp.privacy.budget.plan import REGISTRY, Call, PrivacyPlan
 from pymc_dp.privacy.budget.spending import Spending, cost_in_words
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
+from pymc_dp.privacy.mechanisms.gradients import Dynamics, Friction, Hamiltonian
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
     BarkerOnBatches,
@@ -30,7 +29,6 @@ from pymc_dp.privacy.mechanisms.iterations import (
     Unlimited,
 )
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches, PoissonBatches, TunaBatches
-from pymc_dp.privacy.mechanisms.registry import REGISTRY
 from pymc_dp.ratios.build import RATIOS, TESTS
 from pymc_dp.rounding import round_down, round_up
 from tests.conftest import logistic_model

@@ -17,7 +17,7 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.budget.pricing import friction as price
-from pymc_dp.privacy.mechanisms.friction import Dynamics
+from pymc_dp.privacy.mechanisms.gradients import Dynamics
 from pymc_dp.privacy.mechanisms.randomness import PoissonBatches
 
 BATCHES = PoissonBatches(0.01)

@@ -10,7 +10,7 @@ from scipy.special import log_ndtr, ndtr
 
 from pymc_dp import privacy
 from pymc_dp.privacy.accounting import costs, rdp
-from pymc_dp.privacy.accounting.subset_decisions import (
+from pymc_dp.privacy.accounting.decisions import (
     _rates,
     _shift,
     subset_barker_rdp,

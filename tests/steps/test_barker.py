@@ -12,7 +12,7 @@ from scipy.special import erfc, expit
 import pymc_dp as dp
 from pymc_dp.kernels import metropolis as kernel
 from pymc_dp.privacy import BarkerMinibatchDpEvent, BoundedRangeDecisionDpEvent, EventSet
-from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp
+from pymc_dp.privacy.accounting.decisions import subset_barker_rdp
 from pymc_dp.privacy.budget import pricing
 from pymc_dp.privacy.budget.plan import Call
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches

@@ -12,7 +12,7 @@ import pytest
 from pymc.sampling.parallel import ParallelSamplingError
 
 import pymc_dp as dp
-from pymc_dp.privacy.budget.call import ChainSlots
+from pymc_dp.privacy.budget.call import CallBudget
 from pymc_dp.privacy.mechanisms.iterations import Penalty, Unlimited
 from pymc_dp.privacy.mechanisms.randomness import PrivacyRandom
 from tests.conftest import logistic_model
@@ -135,7 +135,7 @@ def test_an_interrupted_chain_stays_paid(logistic, quiet):
 
 def test_a_lost_file_refuses(logistic):
     step = make(logistic)
-    os.unlink(step._call.slots.path)
+    os.unlink(step._call.path)
     with pytest.raises(dp.errors.BudgetError, match="cannot be opened"):
         step.setup_chain(np.random.default_rng(0), 5, 5)
 
@@ -164,7 +164,7 @@ def _claim(slots, call, chain, results):
 
 
 def test_processes_racing_for_the_last_slots():
-    slots = ChainSlots(3)
+    slots = CallBudget(3, "substitute")
     context = multiprocessing.get_context("fork")
     results = context.Queue()
     workers = [context.Process(target=_claim, args=(slots, "call", str(i), results)) for i in range(8)]

@@ -91,7 +91,7 @@ def call_after_call(path, out):
         def note(trace, draw, step=step):
             # What has come out so far: a draw of a call that costs 0.05.
             with open(out, "a") as file:
-                file.write(step._call.slots.name + chr(10))
+                file.write(step._call.name + chr(10))
                 file.flush()
 
         with model:

@@ -9,7 +9,12 @@ from dp_accounting import dp_event as base
 
 from pymc_dp.bounds import NEIGHBORING_RELATIONS, check_count
 from pymc_dp.privacy.accounting import events, rdp
-from pymc_dp.privacy.accounting.decisions import bounded_range_rdp, penalty_rdp
+from pymc_dp.privacy.accounting.decisions import (
+    bounded_range_rdp,
+    penalty_rdp,
+    subset_barker_rdp,
+    subset_penalty_rdp,
+)
 from pymc_dp.privacy.accounting.poisson_barker import largest_range, poisson_barker_rdp, probit_range
 from pymc_dp.privacy.accounting.poisson_mixture import (
     PoissonMixture,
@@ -17,7 +22,6 @@ from pymc_dp.privacy.accounting.poisson_mixture import (
     poisson_mixture_rdp,
 )
 from pymc_dp.privacy.accounting.sampled_gaussian import FIXED, WHOLE, Lossy, SampledGaussian
-from pymc_dp.privacy.accounting.subset_decisions import subset_barker_rdp, subset_penalty_rdp
 
 #: A function of an event, a Renyi order and a neighbouring relation, that returns a divergence.
 Renyi = Callable[[base.DpEvent, float, str], float]

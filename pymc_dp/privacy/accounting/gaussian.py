@@ -6,14 +6,34 @@ nm**2``. The trade-off is ``delta(epsilon) = Phi(mu/2 - epsilon/mu) - exp(epsilo
 of all functions are rounded to the safe side.
 """
 
+import math
 from collections.abc import Callable
 from sys import float_info
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import log_ndtr
+from scipy.special import erfcx, log_ndtr
 
-from pymc_dp.privacy.accounting.normal import log_density, mills
+# Density and tails of the standard normal distribution, as ratios and logarithms that stay accurate.
+
+
+def log_density(x: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the density."""
+    return -0.5 * x * x - 0.5 * math.log(2 * math.pi)
+
+
+def mills(x: np.ndarray) -> np.ndarray:
+    """Return the probability above x divided by the density at x. It overflows far below 0."""
+    return math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
+
+
+def log_mills(x: np.ndarray) -> np.ndarray:
+    """Return the logarithm of `mills`, which is finite for all x."""
+    with np.errstate(all="ignore"):
+        return np.where(x > 0, np.log(mills(x)), log_ndtr(-x) - log_density(x))
+
+
+# Curves.
 
 
 def _checked(value: ArrayLike, what: str, is_right: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:

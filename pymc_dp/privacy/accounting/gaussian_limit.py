@@ -7,7 +7,6 @@ proof is in docs/proofs/gaussian_limit: backward induction over the releases, wi
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,9 +15,8 @@ from pymc_dp.privacy.accounting.rdp import lost
 from pymc_dp.rounding import UP
 
 
-@dataclass(frozen=True)
 class Release:
-    """One kind of release, and the number of such releases.
+    """One kind of release, and the number of such releases; it has a price, which depends on those after it.
 
     Parameters
     ----------
@@ -29,29 +27,20 @@ class Release:
     count : int
     """
 
-    divergence: Callable[[float], float]
-    mu_squared: float
-    count: int
-
-
-class _Prices:
-    """The price of one release, as mu^2, if the releases after it cost a given mu^2."""
-
     # Renyi orders minus 1, in units of 1 over the standard deviation of the loss.
     reach = np.concatenate([np.arange(1, 10) / 8, np.arange(5, 13) / 4, [3.5, 4.0, 5.0, 6.0]])
     # Edges of cells of orders, in the same units: fine where the worst order is, except for the first few
     # releases.
     cells = np.concatenate([np.linspace(0, 1.5, 141), np.linspace(1.5, 6, 101)[1:]])
 
-    def __init__(self, release: Release):
-        self.most = release.mu_squared
-        self.count = release.count
-        spread = math.sqrt(release.divergence(2.0))
+    def __init__(self, divergence: Callable[[float], float], mu_squared: float, count: int):
+        self.most, self.count = mu_squared, count
+        spread = math.sqrt(divergence(2.0))
         sigma = np.maximum(np.concatenate([[0.0], self.reach / spread if spread > 0 else []]), 0.02)
         sigma = np.unique(sigma)
-        divergence = np.array([release.divergence(1 + one) for one in sigma])
+        divergences = np.array([divergence(1 + one) for one in sigma])
         with np.errstate(over="ignore"):
-            moments = np.expm1(sigma * divergence) / (sigma * (sigma + 1))
+            moments = np.expm1(sigma * divergences) / (sigma * (sigma + 1))
         known = np.isfinite(moments) & (moments > 0)
         known = np.arange(sigma.size) < np.argmin(np.append(known, False))
         self.useless = not known.any()
@@ -69,7 +58,7 @@ class _Prices:
         self.guess = 2 * float(self.moment[0])
 
     def at(self, behind: np.ndarray, remainder: float) -> np.ndarray:
-        """Return upper bounds of the price, for several mu^2 of the releases after it; inf if none."""
+        """Return upper bounds of the price of one release, as mu^2, for several mu^2 of those after it."""
         result = np.full(behind.shape, self.most)
         if self.useless:
             return result
@@ -103,8 +92,7 @@ class GaussianLimit:
     remainder = 0.005
 
     def __init__(self, releases: Sequence[Release], gaussians: float = 0.0, excluded: float = 0.0):
-        self._prices = [_Prices(one) for one in releases]
-        self._total = sum(one.count for one in releases)
+        self._releases, self._total = releases, sum(one.count for one in releases)
         self._gaussians, self._excluded = gaussians, excluded
 
     def mu_squared(self, remainder: float) -> float:
@@ -122,8 +110,8 @@ class GaussianLimit:
         """
         # Values of mu^2 that are tried for the initial smoothing: multiples of the price of one release.
         starts = np.array([0.0, 2.0, 5.0, 15.0, 50.0, 200.0, 1000.0, 5000.0])
-        starts *= max((one.guess for one in self._prices if not one.useless), default=0.0)
-        total = starts + sum(_sum(one, starts, remainder / self._total) for one in self._prices)
+        starts *= max((one.guess for one in self._releases if not one.useless), default=0.0)
+        total = starts + sum(_sum(one, starts, remainder / self._total) for one in self._releases)
         return float(np.min(np.where(np.isnan(total), np.inf, total))) + self._gaussians
 
     def epsilon(self, delta: float) -> float:
@@ -146,12 +134,12 @@ class GaussianLimit:
         return min(best + lost(self._excluded, epsilon), 1.0)
 
 
-def _sum(prices: _Prices, starts: np.ndarray, remainder: float) -> np.ndarray:
+def _sum(release: Release, starts: np.ndarray, remainder: float) -> np.ndarray:
     """Add up the prices of all releases of a kind, for each start."""
     done, total = 0, np.zeros(starts.shape)
-    while done < prices.count:
+    while done < release.count:
         # Releases that are charged one price together: 4 per cent of those that were added before them.
-        count = min(max(1, int(0.04 * done)), prices.count - done)
-        total = total + count * prices.at(starts + total, remainder)
+        count = min(max(1, int(0.04 * done)), release.count - done)
+        total = total + count * release.at(starts + total, remainder)
         done += count
     return total

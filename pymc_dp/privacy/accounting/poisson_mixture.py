@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import gammainc, gammaln, logsumexp
 
 from pymc_dp.privacy.accounting.decisions import ROUNDING, convex_excess
-from pymc_dp.privacy.accounting.normal import log_density, log_mills
+from pymc_dp.privacy.accounting.gaussian import log_density, log_mills
 
 
 def largest_multiplicity(rate: float, clip_bound: float) -> tuple[int, float]:

@@ -8,7 +8,7 @@ from sys import float_info
 import numpy as np
 from scipy.special import ndtr
 
-from pymc_dp.privacy.accounting import gaussian, normal
+from pymc_dp.privacy.accounting import gaussian
 from pymc_dp.privacy.accounting.poisson_mixture import PoissonMixture
 
 #: Kind of a release on all records.
@@ -78,10 +78,10 @@ def _log_delta_replaced(q: float, shift: float, epsilon: np.ndarray) -> np.ndarr
     x = (epsilon / 2 + odds) / shift
     share = -np.expm1(-2 * odds)
     low = x - shift
-    others = share * normal.mills(x) + (1 - share) * normal.mills(x + shift)
-    log_density = normal.log_density(low)
+    others = share * gaussian.mills(x) + (1 - share) * gaussian.mills(x + shift)
+    log_density = gaussian.log_density(low)
     with np.errstate(divide="ignore", invalid="ignore"):
-        tail = log_density + np.log(normal.mills(np.maximum(low, 0.0)) - others)
+        tail = log_density + np.log(gaussian.mills(np.maximum(low, 0.0)) - others)
         body = np.log(ndtr(-low) - np.exp(log_density) * others)
     # Relative error of the differences, and of x: a few ulp of the terms over their difference.
     slack = 32 * float_info.epsilon * (1 + (1 + x) * (1 + shift**2) / shift + x * x)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx, log_ndtr
 
-from pymc_dp.privacy.accounting import normal
+from pymc_dp.privacy.accounting import gaussian
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class GaussianThreshold:
 
     def log_density(self, u: np.ndarray) -> np.ndarray:
         """Return the logarithm of the density."""
-        return normal.log_density(u)
+        return gaussian.log_density(u)
 
     def log_probabilities(self, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the logarithms of P(V <= u) and P(V > u)."""
@@ -93,7 +93,7 @@ class PenaltyThreshold:
     def score(self, u: np.ndarray) -> np.ndarray:
         """Return minus the derivative of the log density, which is non-decreasing."""
         with np.errstate(over="ignore"):
-            return 1 / (self.std * normal.mills(self._standard(u))) - 1.0
+            return 1 / (self.std * gaussian.mills(self._standard(u))) - 1.0
 
 
 #: Random thresholds V with a log-concave density.

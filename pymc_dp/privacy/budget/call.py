@@ -23,18 +23,153 @@ def _refuse(why: str) -> BudgetError:
     return BudgetError(f"{why} {advice}")
 
 
-class ChainSlots:
-    """The chains that one call may run, as rows of a small SQLite file.
+def identity(rng: np.random.Generator) -> tuple[str, str]:
+    """Identify the call and the chain to which one of PyMC's generators belongs, for `CallBudget.claim`.
+
+    The generators of one call's chains are spawned from one ancestor: they have the same entropy, and
+    different spawn keys.
+
+    Raises
+    ------
+    BudgetError
+        The generator has no seed sequence.
+    """
+    seed = getattr(rng.bit_generator, "seed_seq", None)
+    if seed is None:
+        raise BudgetError("The generator of this chain does not say which call it belongs to.")
+    return hashlib.sha256(repr(seed.entropy).encode()).hexdigest(), repr(tuple(seed.spawn_key))
+
+
+def _remove(path: str, process: int) -> None:
+    if os.getpid() == process:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+class ChainBudget:
+    """The iterations of one chain that its call pays for.
+
+    Attributes
+    ----------
+    plan : PrivacyPlan
+    call : str
+        Name of the call.
+    slot : int
+        Number of the chain in its call, from 0.
+    iterations : int
+        Tuning and sampling iterations that are paid for.
+    used : int
+        Iterations that have been paid for by `pay` so far.
+
+    Notes
+    -----
+    **Privacy.** Cannot be copied or stored, and `used` never decreases: resuming a chain elsewhere, or
+    restoring an earlier state of it, gives no additional iterations.
+    """
+
+    def __init__(self, call: "CallBudget", plan: PrivacyPlan, slot: int, charge: Callable[[], int | None]):
+        self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
+        self._call, self._charge = call, charge
+        self.call = call.name
+        self._reservation: int | None = None
+        self._running_epsilon = plan.running_epsilon()
+
+    def pay(self) -> float:
+        """Pay for the next iteration, before it reads a row; the first one charges the ledger for the call.
+
+        Returns
+        -------
+        float
+            Epsilon spent if every chain of the call has made as many iterations.
+
+        Raises
+        ------
+        BudgetError
+            All iterations were used, or the call does not fit the ledger's remaining budget.
+        """
+        if self.used >= self.iterations:
+            raise BudgetError(
+                f"This chain has run the {self.iterations} iterations its budget covers. Make a new step "
+                "for more."
+            )
+        if not self.used:
+            self._reservation = self._charge()
+        self.used += 1
+        return self._running_epsilon[self.used - 1]
+
+    @property
+    def at_end(self) -> bool:
+        """Whether the chain's last iteration has been paid for."""
+        return self.used == self.iterations
+
+    def finish(self) -> None:
+        """Record that the chain made its last iteration; the last chain confirms the ledger's entry."""
+        last_chain = self._call.finish(self.slot)
+        if last_chain and self._call.ledger is not None and self._reservation is not None:
+            self._call.ledger.confirm(self._reservation)
+
+    def __reduce__(self):
+        raise TypeError("the budget of a chain is never copied or stored")
+
+
+def check_ledger(ledger: object, neighboring_relation: str | None = None, unit: str | None = None) -> None:
+    """Refuse an object that is no ledger, or a ledger with another neighbouring relation or privacy unit.
+
+    Raises
+    ------
+    TypeError
+        `ledger` is something else, such as the path of a ledger.
+    ValueError
+        The ledger is for another neighbouring relation or privacy unit.
+    """
+    if ledger is None:
+        return
+    if not isinstance(ledger, Ledger):
+        path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
+        raise TypeError(
+            f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
+            f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
+            "epsilon=4, delta=1e-6)."
+        )
+    if neighboring_relation not in (None, ledger.neighboring_relation):
+        raise ValueError(
+            f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this call for "
+            f"{neighboring_relation!r}: costs under different relations cannot be composed."
+        )
+    if unit not in (None, ledger.privacy_unit):
+        raise ValueError(
+            f"The ledger is for the privacy unit {ledger.privacy_unit!r}, and this call for {unit!r}: what "
+            "protects rows and what protects persons add up to a statement about neither.\n"
+            "  How to fix it: give the ids of the ledger's unit, by its name, as "
+            "privacy_unit={'patient': ids}; ids without a name are the unit 'id', no ids the unit 'row'. For "
+            "another unit make another ledger, as dp.Ledger(path, epsilon=..., delta=..., "
+            f"privacy_unit={unit!r}): what both release together has to be counted by hand."
+        )
+
+
+class CallBudget:
+    """Budget of one call of `pymc.sample`: the chains that it may run, as rows of a small SQLite file.
 
     Parameters
     ----------
     chains : int
         Number of chains that the budget covers.
+    neighboring_relation : {"substitute", "add_remove"}
+    ledger : Ledger, optional
+    unit : str
+        Privacy unit of the call.
 
     Attributes
     ----------
     name : str
         Unique name of the call; the key of its entry in a ledger.
+
+    Raises
+    ------
+    TypeError
+        `ledger` is something else, such as the path of a ledger.
+    ValueError
+        The ledger is for another neighbouring relation or privacy unit.
 
     Notes
     -----
@@ -43,9 +178,11 @@ class ChainSlots:
     another, share the file. If the file is missing or cannot be read, every chain is refused.
     """
 
-    def __init__(self, chains: int):
-        self.chains = chains
-        self.name = uuid.uuid4().hex
+    def __init__(
+        self, chains: int, neighboring_relation: str, ledger: Ledger | None = None, unit: str = "row"
+    ):
+        check_ledger(ledger, neighboring_relation, unit)
+        self.chains, self.ledger, self.name = chains, ledger, uuid.uuid4().hex
         handle, self.path = tempfile.mkstemp(prefix="pymc_dp_", suffix=".sqlite")
         os.close(handle)
         with closing(sqlite3.connect(self.path)) as db, db:
@@ -56,7 +193,7 @@ class ChainSlots:
         self._finalizer = weakref.finalize(self, _remove, self.path, os.getpid())
 
     def __getstate__(self):
-        return {"chains": self.chains, "name": self.name, "path": self.path}
+        return {name: value for name, value in vars(self).items() if name != "_finalizer"}
 
     def claim(self, call: str, chain: str, tune: int, draws: int) -> int:
         """Take a slot for a chain.
@@ -123,156 +260,6 @@ class ChainSlots:
                 "its original is gone."
             ) from error
 
-
-def identity(rng: np.random.Generator) -> tuple[str, str]:
-    """Identify the call and the chain to which one of PyMC's generators belongs, for `ChainSlots.claim`.
-
-    The generators of one call's chains are spawned from one ancestor: they have the same entropy, and
-    different spawn keys.
-
-    Raises
-    ------
-    BudgetError
-        The generator has no seed sequence.
-    """
-    seed = getattr(rng.bit_generator, "seed_seq", None)
-    if seed is None:
-        raise BudgetError("The generator of this chain does not say which call it belongs to.")
-    return hashlib.sha256(repr(seed.entropy).encode()).hexdigest(), repr(tuple(seed.spawn_key))
-
-
-def _remove(path: str, process: int) -> None:
-    if os.getpid() == process:
-        with suppress(OSError):
-            os.unlink(path)
-
-
-class ChainBudget:
-    """The iterations of one chain that its call pays for.
-
-    Attributes
-    ----------
-    plan : PrivacyPlan
-    call : str
-        Name of the call.
-    slot : int
-        Number of the chain in its call, from 0.
-    iterations : int
-        Tuning and sampling iterations that are paid for.
-    used : int
-        Iterations that have been paid for by `pay` so far.
-
-    Notes
-    -----
-    **Privacy.** Cannot be copied or stored, and `used` never decreases: resuming a chain elsewhere, or
-    restoring an earlier state of it, gives no additional iterations.
-    """
-
-    def __init__(self, call: "CallBudget", plan: PrivacyPlan, slot: int, charge: Callable[[], int | None]):
-        self.plan, self.slot, self.iterations, self.used = plan, slot, plan.tune + plan.draws, 0
-        self._call, self._charge = call, charge
-        self.call = call.slots.name
-        self._reservation: int | None = None
-        self._running_epsilon = plan.running_epsilon()
-
-    def pay(self) -> float:
-        """Pay for the next iteration, before it reads a row; the first one charges the ledger for the call.
-
-        Returns
-        -------
-        float
-            Epsilon spent if every chain of the call has made as many iterations.
-
-        Raises
-        ------
-        BudgetError
-            All iterations were used, or the call does not fit the ledger's remaining budget.
-        """
-        if self.used >= self.iterations:
-            raise BudgetError(
-                f"This chain has run the {self.iterations} iterations its budget covers. Make a new step "
-                "for more."
-            )
-        if not self.used:
-            self._reservation = self._charge()
-        self.used += 1
-        return self._running_epsilon[self.used - 1]
-
-    @property
-    def at_end(self) -> bool:
-        """Whether the chain's last iteration has been paid for."""
-        return self.used == self.iterations
-
-    def finish(self) -> None:
-        """Record that the chain made its last iteration; the last chain confirms the ledger's entry."""
-        last_chain = self._call.slots.finish(self.slot)
-        if last_chain and self._call.ledger is not None and self._reservation is not None:
-            self._call.ledger.confirm(self._reservation)
-
-    def __reduce__(self):
-        raise TypeError("the budget of a chain is never copied or stored")
-
-
-def check_ledger(ledger: object, neighboring_relation: str | None = None, unit: str | None = None) -> None:
-    """Refuse an object that is no ledger, or a ledger with another neighbouring relation or privacy unit.
-
-    Raises
-    ------
-    TypeError
-        `ledger` is something else, such as the path of a ledger.
-    ValueError
-        The ledger is for another neighbouring relation or privacy unit.
-    """
-    if ledger is None:
-        return
-    if not isinstance(ledger, Ledger):
-        path = repr(str(ledger)) if isinstance(ledger, str | os.PathLike) else "'study.db'"
-        raise TypeError(
-            f"ledger= takes a dp.Ledger, got {type(ledger).__name__}. Open it first: "
-            f"ledger=dp.Ledger({path}); the first time with its budget, as dp.Ledger({path}, "
-            "epsilon=4, delta=1e-6)."
-        )
-    if neighboring_relation not in (None, ledger.neighboring_relation):
-        raise ValueError(
-            f"The ledger is for neighboring_relation={ledger.neighboring_relation!r}, and this call for "
-            f"{neighboring_relation!r}: costs under different relations cannot be composed."
-        )
-    if unit not in (None, ledger.privacy_unit):
-        raise ValueError(
-            f"The ledger is for the privacy unit {ledger.privacy_unit!r}, and this call for {unit!r}: what "
-            "protects rows and what protects persons add up to a statement about neither.\n"
-            "  How to fix it: give the ids of the ledger's unit, by its name, as "
-            "privacy_unit={'patient': ids}; ids without a name are the unit 'id', no ids the unit 'row'. For "
-            "another unit make another ledger, as dp.Ledger(path, epsilon=..., delta=..., "
-            f"privacy_unit={unit!r}): what both release together has to be counted by hand."
-        )
-
-
-class CallBudget:
-    """Budget of one call of `pymc.sample`, shared by its chains and their processes.
-
-    Parameters
-    ----------
-    chains : int
-    neighboring_relation : {"substitute", "add_remove"}
-    ledger : Ledger, optional
-    unit : str
-        Privacy unit of the call.
-
-    Raises
-    ------
-    TypeError
-        `ledger` is something else, such as the path of a ledger.
-    ValueError
-        The ledger is for another neighbouring relation or privacy unit.
-    """
-
-    def __init__(
-        self, chains: int, neighboring_relation: str, ledger: Ledger | None = None, unit: str = "row"
-    ):
-        check_ledger(ledger, neighboring_relation, unit)
-        self.slots, self.ledger = ChainSlots(chains), ledger
-
     def open_chain(
         self, rng: np.random.Generator, plan: PrivacyPlan, *, is_private: bool, label: str
     ) -> ChainBudget:
@@ -293,7 +280,7 @@ class CallBudget:
         BudgetError
             The budget does not cover the chain. No row may be read.
         """
-        slot = self.slots.claim(*identity(rng), plan.tune, plan.draws)
+        slot = self.claim(*identity(rng), plan.tune, plan.draws)
         return ChainBudget(self, plan, slot, lambda: self._reserve(plan, is_private, label))
 
     def _reserve(self, plan: PrivacyPlan, is_private: bool, label: str) -> int | None:
@@ -301,7 +288,7 @@ class CallBudget:
             return None
         events = plan.events if is_private else EventSet.unlimited(plan.neighboring_relation)
         try:
-            return self.ledger.reserve(events, label=label, key=self.slots.name)
+            return self.ledger.reserve(events, label=label, key=self.name)
         except PrivacyBudgetExceeded as error:
             if not is_private:
                 raise

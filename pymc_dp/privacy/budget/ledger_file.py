@@ -9,7 +9,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -73,7 +73,8 @@ class Entry:
     key : str or None
     events : EventSet
     confirmed : str or None
-        Time at which the work ended normally; None as long as it is only reserved. Both count the same.
+        Time at which the work ended normally; None as long as it is only reserved. Both count the same, and
+        entries that differ in nothing else are equal.
     """
 
     id: int
@@ -81,12 +82,7 @@ class Entry:
     label: str
     key: str | None
     events: EventSet
-    confirmed: str | None
-
-    @property
-    def made(self) -> tuple[object, ...]:
-        """What an entry has from the start, and keeps."""
-        return self.id, self.created, self.label, self.key, self.events
+    confirmed: str | None = field(compare=False)
 
     @property
     def status(self) -> str:
@@ -384,7 +380,7 @@ class Ledger:
                 raise LedgerError(
                     f"The ledger at {self.path} was replaced by another one while it was in use."
                 )
-            if [one.made for one in entries[: len(self._seen)]] != [one.made for one in self._seen]:
+            if entries[: len(self._seen)] != self._seen:
                 raise LedgerError(
                     f"The ledger at {self.path} was replaced by an older copy while it was in use: of "
                     f"{len(self._seen)} entries that were there some are gone. A restored backup forgets "

@@ -16,10 +16,18 @@ from pymc_dp.privacy.accounting.calibration import epsilon_of
 from pymc_dp.privacy.accounting.composition import Guarantee, compose, exact_gaussian
 from pymc_dp.privacy.accounting.event_sets import Events, EventSet, decode, encode, plain
 from pymc_dp.privacy.budget.words import promise
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
+from pymc_dp.privacy.mechanisms import gradients, iterations, randomness
 from pymc_dp.privacy.mechanisms.iterations import Mechanism, Unlimited
-from pymc_dp.privacy.mechanisms.registry import REGISTRY
+from pymc_dp.privacy.mechanisms.randomness import ClipFraction
 from pymc_dp.rounding import round_up
+
+#: Classes that a stored plan may name: mechanisms, and the objects in their fields.
+REGISTRY: tuple[type, ...] = (
+    *(iterations.Unlimited, iterations.NoDecision, iterations.Penalty, iterations.NoisyRatio),
+    *(iterations.PenaltyOnBatches, iterations.Barker, iterations.BarkerOnBatches, iterations.OnTunaBatches),
+    *(gradients.Hamiltonian, gradients.Friction, gradients.Dynamics),
+    *(randomness.FixedSizeBatches, randomness.PoissonBatches, randomness.TunaBatches),
+)
 
 
 def running_epsilon(

@@ -12,8 +12,7 @@ import numpy as np
 from pymc_dp.bounds import check_choice, check_count
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
 from pymc_dp.privacy.budget.remaining import LEAST, MOST, Budget, fixed
-from pymc_dp.privacy.mechanisms.friction import Dynamics
-from pymc_dp.privacy.mechanisms.gradients import Friction, Hamiltonian
+from pymc_dp.privacy.mechanisms.gradients import Dynamics, Friction, Hamiltonian
 from pymc_dp.privacy.mechanisms.iterations import (
     Barker,
     BarkerOnBatches,

@@ -7,8 +7,8 @@ from pymc_dp.errors import BudgetError
 from pymc_dp.privacy.accounting import calibration, gaussian
 from pymc_dp.privacy.accounting.event_sets import EventSet
 from pymc_dp.privacy.budget.plan import Call, PrivacyPlan
-from pymc_dp.privacy.mechanisms.clip_fraction import ClipFraction
 from pymc_dp.privacy.mechanisms.iterations import Mechanism
+from pymc_dp.privacy.mechanisms.randomness import ClipFraction
 from pymc_dp.rounding import UP, round_up
 
 # Share of the budget (of rho = mu^2 / 2) for the released clip fractions of all chains together.
