@@ -70,7 +70,7 @@ def test_parts_count_unknown_bounds_and_compare_as_they_are_asked():
     assert source.units.doubtful and one.units.doubtful
     assert source.count_unknown_bounds() == one.count_unknown_bounds() == data[1].sum()
     known = source.with_known_bounds
-    assert not known.doubtful
+    assert not known.units.doubtful
     sources = source, one, known, one.with_known_bounds
     found = [each.compare(*QUESTION, 400).score / 2**20 for each in sources]
     apart = [np.abs(found[k] - found[j]).max() for k, j in ((0, 1), (2, 3), (1, 3))]
@@ -82,7 +82,7 @@ def test_sums_of_parts_are_those_of_one_place(k):
     """To the last bit: all outcomes are taken, so that nothing is drawn. Integers, and not zero."""
     source, one = in_parts(k).source(random(k)), in_one_piece()
     for name in ("size", "touched", "rank"):
-        assert getattr(source, name) == getattr(one, name)
+        assert getattr(source.units, name) == getattr(one.units, name)
     np.testing.assert_array_equal(source.scales(PHI, 3), one.scales(PHI, 3))
     ours, theirs = numbers(source.compare(*QUESTION, 3)), numbers(one.compare(*QUESTION, 3))
     np.testing.assert_array_equal(ours, theirs)
@@ -108,7 +108,7 @@ def test_outcomes_that_have_nothing_in_common_are_apart_in_parts_too(k):
     phi, metric = np.array([0.3, -0.2, 0.1]), np.eye(3)
     assert len(source.apart) == len(one.apart) == 2
     for ours, theirs, own in zip(source.apart, one.apart, ([0, 1], [2]), strict=True):
-        assert ours.touched == theirs.touched == len(own)
+        assert ours.units.touched == theirs.units.touched == len(own)
         np.testing.assert_array_equal(ours.scales(phi, 3), theirs.scales(phi, 3))
         found = ours.compare(phi, metric, BOUNDS, 3)
         np.testing.assert_array_equal(numbers(found), numbers(theirs.compare(phi, metric, BOUNDS, 3)))
