@@ -18,6 +18,7 @@ from pymc_dp.likelihood.releases import kept_shares
 from pymc_dp.likelihood.report import judge
 from pymc_dp.likelihood.rounds import Found
 from pymc_dp.privacy.accounting import gaussian
+from pymc_dp.privacy.budget.known import AccuracyFacts
 from pymc_dp.privacy.budget.spending import Spending
 from pymc_dp.records.gate import draw
 from pymc_dp.records.reading import ReadingSettings
@@ -213,23 +214,24 @@ class Releases:
         self._delta = choose_delta(delta, records)
         self.prior, self.names = self._opened.public.prior, name_numbers(self._opened.part.parts)
 
-    def __call__(self, epsilon: float, seed: int) -> Found:
-        """Make one release, and return its result."""
+    def __call__(self, epsilon: float, seed: int) -> tuple[Found, AccuracyFacts]:
+        """Make one release, and return its result, with facts from its other sums."""
         spending = Spending(epsilon, self._delta, [1.0], self._relation, debug_seed=seed)
         spending.pay(quiet=True)  # nothing is private here
         mu = float(gaussian.mu(spending.epsilon, spending.delta))
         kept = kept_shares(self._n, mu, self._relation)
-        return self._opened.search(self._n, mu, spending, kept, seed, cores=1)[0]
+        return self._opened.search(self._n, mu, spending, kept, seed, cores=1)
 
     def compare(self, epsilons: Sequence[float], seeds: Sequence[int]) -> list[pd.DataFrame]:
         """Compare a release of each epsilon with one without noise; return a row for each parameter."""
         results = []
-        exact, sd = moments(self(math.inf, seeds[-1]), self.prior)
+        exact, sd = moments(self(math.inf, seeds[-1])[0], self.prior)
         seconds = time.perf_counter() - self._began
         for epsilon, seed in zip(epsilons, seeds, strict=False):
-            found = self(epsilon, seed)
+            found, beside = self(epsilon, seed)
             mean, own = moments(found, self.prior)
-            verdicts = [said["verdict"] for said in judge(found, self.prior, self.names).values()]
+            judged = judge(found, self.prior, self.names, beside, self._opened.part.support)
+            verdicts = [said["verdict"] for said in judged.values()]
             shifts = np.abs(mean - exact) / sd
             rows = pd.DataFrame({"parameter": self.names, "wider": own / sd, "moved": shifts})
             results.append(rows.assign(n=int(self._n), epsilon=epsilon, verdict=verdicts, seconds=seconds))

@@ -8,6 +8,8 @@ import pymc as pm
 import pytest
 
 import pymc_dp as dp
+from pymc_dp.likelihood.mixtures import Message
+from pymc_dp.likelihood.rounds import Found
 from pymc_dp.planning import Releases
 from pymc_dp.plots import plot_accuracy
 
@@ -36,7 +38,7 @@ def test_a_release_without_noise_is_the_posterior_without_privacy():
     """What widths are compared with: mode and curvature of a logistic regression, in closed form."""
     rows = simulate(3000, np.random.default_rng(3))
     releases = Releases(build(rows), 3000, 1e-6, SETTINGS)
-    found, x, y, b = releases(math.inf, 1), rows["x"], rows["y"], 0.0
+    (found, _), x, y, b = releases(math.inf, 1), rows["x"], rows["y"], 0.0
     for _ in range(20):
         p = 1 / (1 + np.exp(-b * x))
         information = x**2 @ (p * (1 - p)) + 0.25
@@ -65,6 +67,19 @@ def test_what_is_expected_happens():
     assert dp.inspect(model).widths[1.0] == dp.expected_width(4000, 1, 1.0)
     again = dp.expected_accuracy(build, simulate, n=4000, epsilons=(0.3, 2.0), repeats=2)
     pd.testing.assert_frame_equal(again.drop(columns="seconds"), table.drop(columns="seconds"))
+
+
+def test_verdicts_are_those_that_the_report_gives(monkeypatch):
+    """They left out what other sums say of the bounds of censoring."""
+    releases = Releases(build(simulate(300, np.random.default_rng(3))), 300, 1e-6, SETTINGS)
+    information = np.eye(1)
+    message = Message(100 * information, np.zeros(1))
+    found = Found(np.zeros(1), message, [], [], message.information, 0 * information, np.zeros(1))
+    for in_doubt, verdict in ((True, "in doubt: see Censoring"), (False, "usable")):
+        said = found, {"censoring": {"in_doubt": in_doubt}}
+        monkeypatch.setattr(Releases, "__call__", lambda *given, said=said: said)
+        (rows,) = releases.compare([1.0], [0, 1])
+        assert list(rows.verdict) == [verdict]
 
 
 def test_expected_widths():
