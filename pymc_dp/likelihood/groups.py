@@ -5,9 +5,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from pymc_dp.likelihood.identified import variance_of_levels
 from pymc_dp.likelihood.information import InCommon, Slope
 from pymc_dp.likelihood.metric import Places
-from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric, variance_of_levels
+from pymc_dp.likelihood.mixtures import Mixture, Normal, inverse, symmetric
 from pymc_dp.likelihood.rounds import OF_GROUPS, RESULT, Allowances
 
 #: Columns of fewer groups than this have no spread that is learnt.

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.linalg import null_space
 
 from pymc_dp.likelihood.measurements import Shapes
-from pymc_dp.likelihood.mixtures import Message, Normal, inverse, variance_of_levels
+from pymc_dp.likelihood.mixtures import Message, Normal, inverse
 from pymc_dp.likelihood.points import UNBOUNDED
 
 
@@ -217,3 +217,9 @@ class IdentifiedCoordinates:
         """T D, shape (r, p), with ``psi = T D phi + V g``."""
         change = self._kept_change
         return change - self._along @ (self.pinned.rows @ change)
+
+
+def variance_of_levels(covariance: np.ndarray, places: np.ndarray) -> float:
+    """Return the variance of independent levels that differ as much as coordinates at these places do."""
+    some = covariance[np.ix_(places, places)]
+    return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)

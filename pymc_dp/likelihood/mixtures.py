@@ -319,12 +319,6 @@ def _inverse_of_one(matrix: np.ndarray, scale: np.ndarray) -> tuple[np.ndarray, 
     return (lower + lower.T) * scale[:, None] * scale, volume
 
 
-def variance_of_levels(covariance: np.ndarray, places: np.ndarray) -> float:
-    """Return the variance of independent levels that differ as much as coordinates at these places do."""
-    some = covariance[np.ix_(places, places)]
-    return float(np.trace(some) - some.sum() / len(places)) / max(len(places) - 1, 1)
-
-
 def no_steeper(slopes: np.ndarray, last: np.ndarray, back: np.ndarray) -> np.ndarray:
     """Limit draws of an earlier slope: in no direction steeper than a draw of the last one.
 

@@ -104,10 +104,13 @@ def rounded_dense(values, weights, total):
     _rounded_rows(values[fours:], weights[fours:], total)
 
 
-def products(factor: np.ndarray, weights: np.ndarray) -> np.ndarray:
+@numba.njit(cache=True)
+def products(factor, weights):
     """Compute ``factor * weights``; weight 0 gives 0, whatever the factor."""
-    with np.errstate(all="ignore"):
-        return np.where(weights != 0.0, factor * weights, 0.0)
+    out = np.empty(factor.size)
+    for i in range(factor.size):
+        out[i] = factor[i] * weights[i] if weights[i] != 0.0 else 0.0
+    return out
 
 
 @numba.njit(cache=True)
@@ -124,10 +127,16 @@ def rounded_sparse(positions, values, weights, total):
                 total[positions[i, k]] += np.rint(values[i, k] * weights[i])
 
 
-def outer(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+@numba.njit(cache=True)
+def outer(left, right):
     """Compute outer products of the rows of two matrices (m, a) and (m, q), shape (m, a * q)."""
-    with np.errstate(all="ignore"):
-        return (left[:, :, None] * right[:, None, :]).reshape(len(left), left.shape[1] * right.shape[1])
+    m, a, q = left.shape[0], left.shape[1], right.shape[1]
+    out = np.empty((m, a * q))
+    for i in range(m):
+        for j in range(a):
+            for k in range(q):
+                out[i, j * q + k] = left[i, j] * right[i, k]
+    return out
 
 
 @numba.njit(cache=True)

@@ -190,7 +190,7 @@ def test_a_question_that_a_record_decides_is_noticed(parts, monkeypatch):
     usual = Search._points
 
     def moved(self, last, twins):
-        exact = int(sum(one.sum() for one in self._measure._measure._measure.exact))
+        exact = int(sum(one.sum() for one in self._measure._measure.exact))
         return usual(self, last, twins) + 1e-3 * (exact % 5)
 
     monkeypatch.setattr(Search, "_points", moved)

@@ -3,6 +3,7 @@
 import math
 import warnings
 from operator import call
+from types import SimpleNamespace
 
 import numpy as np
 import pymc as pm
@@ -323,10 +324,10 @@ def test_a_person_counts_once():
 class Doubtful:
     """Sums of records of which so many have an unknown bound."""
 
-    with_known_bounds = "known"
+    with_known_bounds = SimpleNamespace(units="known")
 
     def __init__(self, unknown, in_intervals=True):
-        self._unknown, self.doubtful = unknown, {"y": in_intervals}
+        self._unknown, self.units = unknown, SimpleNamespace(doubtful={"y": in_intervals})
 
     def count_unknown_bounds(self):
         return np.array([float(self._unknown)])
@@ -343,7 +344,7 @@ def settled(unknown, n, relation="substitute", epsilon=1.0, times=1):
         made, facts = _settle_bounds(Measurements(Doubtful(unknown), spending), n)
         assert spending.unspent == pytest.approx(0.97)
         said = facts["censoring"]
-        assert (made._sums == "known") is not said["in_intervals"]
+        assert (made.source == "known") is not said["in_intervals"]
         found.append((said["unknown"], said["noise"], said["in_intervals"]))
     return np.array(found).T
 

@@ -47,7 +47,7 @@ def test_sums_of_parts_are_those_of_one_place(k):
     assert set(records.released_variables) == {"beta", "tau"}
     source, one = records.source(PrivacyRandom(k)), in_one_place()
     for name in ("size", "touched", "rank"):
-        assert getattr(source, name) == getattr(one, name)
+        assert getattr(source.units, name) == getattr(one.units, name)
     np.testing.assert_array_equal(source.scales(PHI, 0), one.scales(PHI, 0))
     ours, theirs = numbers(source.compare(*QUESTION, 0)), numbers(one.compare(*QUESTION, 0))
     # A row's last bit may be another at another place in memory, and an integer then by one.
