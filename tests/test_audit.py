@@ -229,7 +229,7 @@ def check(tilt=0.5, draws=1, runs=400):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("draws", "tilt"), [(1, 0.5), (4, 3.0)])
+@pytest.mark.parametrize(("draws", "tilt"), [pytest.param(1, 0.5, marks=pytest.mark.exhaustive), (4, 3.0)])
 def test_no_alarm_as_shipped(draws, tilt):
     result = check(tilt, draws, runs=1000)
     assert not result.violated

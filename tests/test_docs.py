@@ -18,6 +18,7 @@ from pymc_dp.privacy.budget.pricing import calibrate as plan
 from pymc_dp.privacy.budget.remaining import CLIP_FRACTION_SHARE
 from pymc_dp.proposals import FixedRadius
 from tests.conftest import NUMBA
+from tests.test_notebooks import bind
 
 ROOT = Path(__file__).parent.parent
 COPIES = (ROOT / "docs" / "notebooks").rglob("*.md")  # made when the site is built
@@ -82,7 +83,22 @@ def blocks(page):
 LONG = {"docs/comparing.md", "docs/index.md", "docs/planning.md"}
 
 
-@pytest.mark.parametrize("page", [p for p in PAGES if p.parent != ROOT and blocks(p)], ids=name)
+WITH_BLOCKS = [p for p in PAGES if p.parent != ROOT and blocks(p)]
+# Half of the time of all pages; what it calls is called in gallery/study.ipynb too.
+LONGEST = {"docs/comparing.md"}
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=name)
+def test_names_and_arguments_in_blocks_exist(page):
+    for code in blocks(page):
+        bind(code)
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.exhaustive) if name(p) in LONGEST else p for p in WITH_BLOCKS],
+    ids=name,
+)
 @pytest.mark.slow
 def test_blocks_run(page, tmp_path, monkeypatch):
     """One after the other, as a reader would run them; files are written elsewhere."""

@@ -120,13 +120,10 @@ def conclusions(cells):
 # In a run of all tests: each public function and kind of source is in one of these. Before a version is
 # published: pytest -m "exhaustive or not exhaustive" tests/test_notebooks.py.
 USUAL = {
-    "gallery/callbacks.ipynb",
-    "gallery/choosing_epsilon.ipynb",
     "gallery/hospitals.ipynb",
     "gallery/study.ipynb",
     "gallery/ten_million.ipynb",
     "papers/phase_space.ipynb",
-    "papers/raisa.ipynb",
     "tutorials/two_releases.ipynb",
 }
 TO_RUN = [name if name in USUAL else pytest.param(name, marks=pytest.mark.exhaustive) for name in NAMES]

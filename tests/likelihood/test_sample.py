@@ -189,7 +189,7 @@ def of_start(initval):
     return made
 
 
-@pytest.mark.parametrize("initval", [0.0, -1.0, np.nan])
+@pytest.mark.parametrize("initval", [0.0, np.nan, pytest.param(-1.0, marks=pytest.mark.exhaustive)])
 def test_a_start_that_is_not_finite_is_refused_before_it_is_paid(initval, tmp_path):
     ledger, made = dp.Ledger(tmp_path / "a.db", epsilon=1, delta=1e-6), of_start(initval)
     owner = dp.Owner("north", of_start, initval, epsilon=1.0, delta=1e-6, ledger=tmp_path / "north.db")

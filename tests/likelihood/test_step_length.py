@@ -7,6 +7,7 @@ import pytest
 import pymc_dp as dp
 from pymc_dp.likelihood.brackets import Brackets
 from pymc_dp.likelihood.step_length import LONGEST_STEP, StepLength, clear_score, longest_step
+from tests.likelihood.releases import several
 from tests.likelihood.test_rounds import taken_at
 
 GROUPS = np.arange(8)[:, None]
@@ -106,17 +107,17 @@ def test_a_release_finds_one_group_far_from_all_others(monkeypatch):
         mean = level[group] + pm.Normal("b", 0, 2) * x
         pm.Normal("y", mean, pm.HalfNormal("sigma", 5), observed=rng.normal(levels[group] + 0.5 * x, 1))
 
-    def found():
-        one = dp.release_likelihood(model, epsilon=4, delta=1e-6, debug_seed=1)
+    def found(one):
         own = [one.labels.index(f"level[{k}]") for k in range(30)]
         covariance = np.linalg.inv(one.information + 1e-6 * np.eye(len(one.labels)))
         mean = covariance @ (one.gradient + one.information @ one.point)
         return mean[own] - levels, np.sqrt(np.diag(covariance))[own]
 
-    off, sd = found()
+    releases = several(model, (1, 1), epsilon=4)
+    off, sd = found(next(releases))
     assert np.abs(off / sd).max() < 5 and sd.max() < 0.5
     monkeypatch.setattr(Brackets, "step", lambda _, usual: usual)  # control
-    off, sd = found()
+    off, sd = found(next(releases))
     assert sd[3] > 10 or np.abs(off / sd).max() > 5
 
 
@@ -167,7 +168,7 @@ def test_noise_is_no_pull(noise, is_open):
 
 
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
-@pytest.mark.parametrize("mean", [200, 500])
+@pytest.mark.parametrize("mean", [200, pytest.param(500, marks=pytest.mark.exhaustive)])
 def test_counts_in_the_hundreds_are_found(mean, monkeypatch):
     """With steps in units of what one record tells all was paid for nothing."""
     rng = np.random.default_rng(0)
@@ -176,17 +177,15 @@ def test_counts_in_the_hundreds_are_found(mean, monkeypatch):
         rate = pm.math.exp(pm.Normal("a", 0, 5) + pm.Normal("b", 0, 1) * x)
         pm.Poisson("y", rate, observed=rng.poisson(mean * np.exp(0.3 * x)))
 
-    def release():
-        return dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
-
-    likelihood = release()
+    releases = several(model, (0, 0))
+    likelihood = next(releases)
     covariance = np.linalg.inv(likelihood.information + np.diag([1 / 25, 1]))
     found = covariance @ (likelihood.information @ likelihood.point + likelihood.gradient)
     sd = np.sqrt(np.diag(covariance))
     assert np.all(np.abs(found - [np.log(mean), 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.01)
     monkeypatch.setattr(StepLength, "step", lambda _, pulling, usual, *others: usual)  # control
-    assert not release().information.any()
+    assert not next(releases).information.any()
 
 
 @pytest.mark.filterwarnings("ignore::pymc_dp.errors.NotPrivateWarning")
@@ -198,16 +197,14 @@ def test_rates_of_populations_are_found(monkeypatch):
         rate = pm.math.exp(pm.Normal("a", 0, 5) + x @ pm.Normal("b", 0, 1, shape=3))
         pm.Poisson("y", population * rate, observed=rng.poisson(population * np.exp(-9 + x.sum(1) * 0.3)))
 
-    def release():
-        return dp.release_likelihood(model, epsilon=1, delta=1e-6, debug_seed=0)
-
-    likelihood = release()
+    releases = several(model, (0, 0))
+    likelihood = next(releases)
     sd = np.sqrt(np.diag(np.linalg.inv(likelihood.information)))
     found = likelihood.point + np.linalg.solve(likelihood.information, likelihood.gradient)
     assert np.all(np.abs(found - [-9, 0.3, 0.3, 0.3]) < 4.5 * sd)
     assert np.all(sd < 0.05)
     monkeypatch.setattr("pymc_dp.likelihood.step_length._STEADY", 100)  # control
-    assert not release().information.any()
+    assert not next(releases).information.any()
 
 
 def observed():

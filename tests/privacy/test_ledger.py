@@ -706,7 +706,7 @@ def in_a_fork(function, *arguments):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_races(tmp_path):
-    for round_ in in_a_fork(ledger_race.main, tmp_path, 10):
+    for round_ in in_a_fork(ledger_race.main, tmp_path, 5):
         assert sorted(round_["fresh"]) == [0, 0, 0, 0, 1, 2, 3, 4]
         assert sorted(round_["last"]) == [0] * 7 + [4], "exactly one wins the last share"
         assert round_["keyed"] == [1] * 8

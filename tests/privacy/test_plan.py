@@ -63,7 +63,7 @@ def test_noisy_ratios_never_over_the_target(epsilon, delta, draws, tune, chains,
 
 
 @pytest.mark.slow
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(
     EPSILON,
     st.floats(-15, -0.5).map(lambda power: 10.0**power),
@@ -83,7 +83,7 @@ def test_decisions_never_over_the_target(epsilon, delta, draws, tune, chains, cl
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     EPSILON,
     st.floats(-40, -2).map(lambda power: 10.0**power),

@@ -85,6 +85,7 @@ def by_quadrature(noise_multipliers, q, points=10**6, bound=20.0, delta=1e-5):
 
 
 @pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_figure_of_lode_that_is_an_error_of_quadrature():
     """His 9.789 of section 6.3 is what a million points on [-20, 20) give: their mass is 2.2, not 1.
 

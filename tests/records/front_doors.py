@@ -53,10 +53,10 @@ def codes_of(door: str) -> list[list[int]]:
 
 
 @functools.cache
-def sampled(which: int, draws: int = 30) -> Any:
+def sampled(which: int) -> Any:
     """Of one of these."""
     kwargs = {name: value for name, value in QUIET.items() if name != "quiet"}
-    return dp.sample(draws, epsilon=5, model=model(OF_RECORDS[which]), random_seed=1, **kwargs)
+    return dp.sample(100, epsilon=5, model=model(OF_RECORDS[which]), random_seed=1, **kwargs)
 
 
 def shown(result: Any) -> str:
@@ -73,7 +73,7 @@ def door(name: str) -> Any:
         return lambda some: type(dp.release_likelihood(model(some), epsilon=5)).__name__
     if name == "prepare":
         return prepared
-    idata = sampled(0, 100)
+    idata = sampled(0)
     if name == "check":
         return lambda some: type(dp.check(idata, model(some), epsilon=5, delta=1e-6)).__name__
     if name == "compare":

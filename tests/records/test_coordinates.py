@@ -309,7 +309,10 @@ def test_the_choice_does_not_depend_on_the_records(kind):
     assert all(one == found[0] for one in found)
 
 
-@pytest.mark.parametrize("kind", ["zeros", "three weights", "sums of weights", "covariance"])
+@pytest.mark.parametrize(
+    "kind",
+    ["zeros", "three weights", "sums of weights", pytest.param("covariance", marks=pytest.mark.exhaustive)],
+)
 def test_each_coordinate_may_move_by_itself(kind):
     """Outcomes are drawn wherever it goes: of weights ``(1 - psi, psi)`` none was, and nothing was found."""
     records = RecordModel(with_levels(kind)())

@@ -14,12 +14,6 @@ def results(*doors):
     return found
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("doors", [("sample",), ("release_likelihood", "prepare")], ids=" ".join)
-def test_a_code_of_one_record_changes_no_kind_of_result(doors):
-    the_same(results(*doors))
-
-
 def the_same(found):
     for kinds in found.values():
         assert "Error" not in kinds[0]
@@ -27,9 +21,9 @@ def the_same(found):
 
 
 @pytest.mark.slow
-def test_a_code_of_one_record_after_a_fit():
+def test_a_code_of_one_record_changes_no_kind_of_result():
     """And public inputs beyond a table are named: a new group's code is an ordinary mistake."""
-    found = results("check", "compare", "predict", "inputs")
+    found = results("sample", "release_likelihood", "prepare", "check", "compare", "predict", "inputs")
     inputs = dict(zip(CODES, found.pop("inputs"), strict=True))
     the_same(found)
     for code in (CODES[0], -1):  # the last group, as in NumPy

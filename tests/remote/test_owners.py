@@ -336,7 +336,9 @@ def test_what_is_no_answer_is_not_shown(text, here, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", ["message", "exit", "class of no Exception"])
+@pytest.mark.parametrize(
+    "error", ["message", "class of no Exception", pytest.param("exit", marks=pytest.mark.exhaustive)]
+)
 def test_nothing_comes_out_of_an_owners_process(error, tmp_path, capfd):
     """Bytes on the pipe, and what the process writes to its standard output, errors and loggers."""
     received = []
