@@ -6,8 +6,8 @@ import numpy as np
 import pymc as pm
 from numpy.typing import ArrayLike
 from pymc.model.fgraph import clone_model
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable
 from xarray import Dataset, DataTree
 
 from pymc_dp.errors import ModelRefusedError

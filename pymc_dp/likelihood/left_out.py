@@ -11,13 +11,13 @@ import pandas as pd
 import pytensor
 import pytensor.tensor as pt
 from pytensor import sparse
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Constant, Variable
+from pytensor.compile import SharedVariable
+from pytensor.graph import Constant, Variable
 from pytensor.graph.type import HasShape
 from pytensor.graph.utils import Scratchpad
-from pytensor.sparse.type import SparseTensorType
+from pytensor.sparse import SparseTensorType
+from pytensor.tensor import TensorType
 from pytensor.tensor.random.type import RandomType
-from pytensor.tensor.type import TensorType
 from scipy.sparse import csr_matrix
 
 from pymc_dp.errors import PrivacyError

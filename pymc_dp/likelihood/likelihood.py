@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 from pytensor.tensor import TensorLike
 
 from pymc_dp.errors import PrivacyError

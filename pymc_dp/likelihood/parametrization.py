@@ -7,10 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytensor.tensor as pt
 from pymc.logprob.transforms import Transform
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Variable, ancestors
+from pytensor.tensor import TensorVariable
 from pytensor.tensor.random import basic as distributions
-from pytensor.tensor.variable import TensorVariable
 
 # Distributions whose last two parameters are a location and a scale.
 _WITH_SCALE = (

@@ -9,10 +9,7 @@ from pymc.distributions.continuous import FlatRV, HalfFlatRV
 from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.multivariate import ICARRV
 from pymc.distributions.simulator import SimulatorRV
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Constant, Op, Variable, ancestors, clone_replace
 from scipy.special import ndtri
 
 from pymc_dp.likelihood.mixtures import UNKNOWN, Normal

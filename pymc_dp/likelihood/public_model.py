@@ -9,10 +9,8 @@ import numpy as np
 import pymc as pm
 from pymc.logprob.transforms import Transform
 from pytensor import config
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import SharedVariable
+from pytensor.graph import Variable, ancestors, clone_replace
 from pytensor.graph.type import HasShape
 
 from pymc_dp.likelihood import left_out

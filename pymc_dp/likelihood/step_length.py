@@ -14,7 +14,7 @@ from pymc.distributions.continuous import TruncatedNormalRV
 from pymc.distributions.distribution import DiracDeltaRV
 from pymc.distributions.mixture import MixtureRV
 from pymc.distributions.truncated import TruncatedRV
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.likelihood.mixtures import inverse
 from pymc_dp.likelihood.rounds import CLEARLY, Round

@@ -3,19 +3,14 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Constant, Variable
+from pytensor.compile import ViewOp
+from pytensor.graph import Constant, Variable
 from pytensor.raise_op import CheckAndRaise
 from pytensor.tensor.basic import Alloc, TensorFromScalar
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.shape import Reshape, SpecifyShape
-from pytensor.tensor.subtensor import (
-    AdvancedIncSubtensor,
-    AdvancedSubtensor,
-    IncSubtensor,
-    Subtensor,
-)
+from pytensor.tensor.subtensor import AdvancedIncSubtensor, AdvancedSubtensor, IncSubtensor, Subtensor
 
 # By the name of an Op: its infix sign, and its precedence.
 _INFIX = {

@@ -12,12 +12,11 @@ from types import UnionType
 import numpy as np
 from pymc.distributions.continuous import HalfCauchyRV, HalfStudentTRV
 from pymc.logprob.transforms import IntervalTransform, LogOddsTransform, LogTransform, Transform
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
+from pytensor.compile import ViewOp
+from pytensor.graph import Apply, Constant, Op, Variable
 from pytensor.graph.traversal import toposort
+from pytensor.scalar import Erf, Erfc, Erfcx, Sigmoid, Softplus
 from pytensor.scalar import basic as scalar
-from pytensor.scalar.math import Erf, Erfc, Erfcx, Sigmoid, Softplus
 from pytensor.tensor.basic import Alloc, Join, MakeVector
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise

@@ -11,12 +11,10 @@ from functools import partial
 import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.transforms import ZeroSumTransform
-from pymc.logprob.basic import transformed_conditional_logp
+from pymc.logprob import transformed_conditional_logp
 from pymc.logprob.transforms import LogTransform
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
-from pytensor.tensor.variable import TensorVariable
+from pytensor.graph import Variable, ancestors, clone_replace
+from pytensor.tensor import TensorVariable
 
 from pymc_dp.errors import ModelRefusedError
 from pymc_dp.records import gate, graph

@@ -8,10 +8,8 @@ import pytensor
 import pytensor.tensor as pt
 from pytensor.compile.builders import OpFromGraph
 from pytensor.gradient import NullTypeGradError
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.replace import clone_replace, vectorize_graph
-from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.graph import Apply, Constant, Variable, ancestors, clone_replace, rewrite_graph, vectorize_graph
+from pytensor.graph.traversal import toposort
 from pytensor.graph.type import HasDataType
 from pytensor.graph.utils import MethodNotDefined
 from pytensor.scalar import basic as scalar

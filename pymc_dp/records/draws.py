@@ -10,10 +10,7 @@ from pymc.distributions.custom import CustomDistRV
 from pymc.distributions.simulator import SimulatorRV
 from pymc.distributions.truncated import TruncatedRV
 from pymc.logprob.utils import replace_rvs_by_values
-from pytensor.graph.basic import Apply, Constant, Variable
-from pytensor.graph.op import Op
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Apply, Constant, Op, Variable, ancestors, clone_replace
 from pytensor.scan.op import Scan
 from pytensor.tensor.random.basic import PoissonRV
 from pytensor.tensor.random.op import RandomVariable, RNGConsumerOp

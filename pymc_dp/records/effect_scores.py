@@ -5,9 +5,9 @@ from functools import cached_property, partial
 from itertools import compress
 
 import numpy as np
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar.basic import Abs, ScalarMaximum, ScalarMinimum, Sign
+from pytensor.graph import Variable, ancestors
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import Abs, ScalarMaximum, ScalarMinimum, Sign
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.errors import ModelRefusedError

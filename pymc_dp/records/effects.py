@@ -6,10 +6,10 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pymc as pm
-from pymc.distributions.distribution import SymbolicRandomVariable
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar.basic import Cast, Identity
+from pymc.distributions import SymbolicRandomVariable
+from pytensor.graph import Apply, Variable, ancestors
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import Cast, Identity
 from pytensor.tensor.elemwise import Elemwise
 from pytensor.tensor.random.op import RandomVariable
 from pytensor.tensor.shape import SpecifyShape

@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from pytensor.compile.executor import Function
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import Function
+from pytensor.graph import Variable, ancestors
 
 from pymc_dp.records import gate, graph, kernels, other_records
 from pymc_dp.records.clipped_sums import (

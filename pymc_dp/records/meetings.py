@@ -12,13 +12,11 @@ from math import prod
 from typing import Literal, NamedTuple, cast
 
 import pytensor.tensor as pt
-from pytensor.graph.basic import Apply, Variable
-from pytensor.graph.fg import ClientType, FunctionGraph
-from pytensor.graph.replace import vectorize_graph
+from pytensor.graph import Apply, FunctionGraph, Variable, ancestors, rewrite_graph, vectorize_graph
+from pytensor.graph.fg import ClientType
 from pytensor.graph.rewriting.basic import MergeOptimizer
-from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar.basic import Add, Mul, Neg, Sub
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import Add, Mul, Neg, Sub
 from pytensor.tensor.blockwise import Blockwise
 from pytensor.tensor.elemwise import DimShuffle, Elemwise
 from pytensor.tensor.math import Dot, Sum

@@ -7,7 +7,7 @@ from typing import Unpack
 import numpy as np
 import pymc as pm
 import pytensor.tensor as pt
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.errors import PrivacyError
 from pymc_dp.records import gate, graph, verification

@@ -7,11 +7,10 @@ import pytensor.tensor as pt
 from pymc.distributions.censored import CensoredRV
 from pymc.distributions.continuous import PositiveContinuous
 from pymc.distributions.discrete import DiscreteUniformRV
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.graph import Constant, Variable, ancestors
+from pytensor.tensor import TensorType
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.random import basic as distributions
-from pytensor.tensor.type import TensorType
 
 from pymc_dp.records.opaque import OpaqueModel
 from pymc_dp.records.refusals import MOVES, UNKNOWN

@@ -10,9 +10,8 @@ from typing import cast
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.mode import Mode
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import Mode
+from pytensor.graph import Variable, ancestors
 from pytensor.tensor.random.basic import BernoulliRV, BinomialRV, CategoricalRV
 from pytensor.tensor.sharedvar import TensorSharedVariable
 

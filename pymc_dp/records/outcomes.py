@@ -9,10 +9,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.executor import Function
-from pytensor.compile.io import In
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.basic import Variable
+from pytensor.compile import Function, In, SharedVariable
+from pytensor.graph import Variable
 
 from pymc_dp.records.draws import Draw
 from pymc_dp.records.follow_up import FOR_INTERVALS, is_unknown

@@ -13,9 +13,8 @@ from typing import NamedTuple, cast
 import numba
 import numpy as np
 import pytensor.tensor as pt
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import ViewOp
+from pytensor.graph import Variable, ancestors
 from pytensor.tensor.basic import Join
 from pytensor.tensor.elemwise import DimShuffle
 from pytensor.tensor.shape import Reshape, SpecifyShape

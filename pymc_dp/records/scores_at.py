@@ -5,9 +5,9 @@ from functools import cache
 from itertools import batched
 
 import numpy as np
-from pytensor.graph.basic import Variable
-from pytensor.graph.traversal import ancestors, toposort
-from pytensor.scalar.basic import GE, GT, LE, LT
+from pytensor.graph import Variable, ancestors
+from pytensor.graph.traversal import toposort
+from pytensor.scalar import GE, GT, LE, LT
 from pytensor.tensor.elemwise import Elemwise
 
 from pymc_dp.records.predictors import WithData

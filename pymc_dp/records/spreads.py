@@ -13,9 +13,9 @@ import numpy as np
 import pytensor.tensor as pt
 from pymc.distributions.transforms import CholeskyCovPacked
 from pymc.logprob.transforms import IntervalTransform, LogTransform, Transform
-from pytensor.compile.ops import ViewOp
-from pytensor.graph.basic import Constant, Variable
-from pytensor.graph.traversal import ancestors, toposort
+from pytensor.compile import ViewOp
+from pytensor.graph import Constant, Variable, ancestors
+from pytensor.graph.traversal import toposort
 from pytensor.scalar import basic as scalar
 from pytensor.tensor.basic import Alloc
 from pytensor.tensor.blockwise import Blockwise

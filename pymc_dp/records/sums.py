@@ -11,11 +11,9 @@ import numba
 import numpy as np
 import pytensor
 import pytensor.tensor as pt
-from pytensor.compile.executor import Function
-from pytensor.graph.basic import Variable
-from pytensor.graph.replace import clone_replace
-from pytensor.graph.rewriting.utils import rewrite_graph
-from pytensor.tensor.variable import TensorVariable
+from pytensor.compile import Function
+from pytensor.graph import Variable, clone_replace, rewrite_graph
+from pytensor.tensor import TensorVariable
 
 from pymc_dp.errors import PrivacyError, kept, kind
 from pymc_dp.records import graph, other_records

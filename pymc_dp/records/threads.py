@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Protocol
 
 import numpy as np
-from pytensor.compile.executor import Function
+from pytensor.compile import Function
 
 from pymc_dp.records.sums import quiet
 

@@ -12,8 +12,8 @@ from typing import NamedTuple, cast
 
 import numpy as np
 import pytensor
-from pytensor.compile.sharedvalue import SharedVariable
-from pytensor.graph.traversal import ancestors
+from pytensor.compile import SharedVariable
+from pytensor.graph import ancestors
 
 from pymc_dp.records import trial
 from pymc_dp.records.draws import Draw, NotGenerativeError, draw_of

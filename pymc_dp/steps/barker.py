@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import Unpack
 
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.clipping import ConstantClip, as_clip
 from pymc_dp.kernels.tuning import optimal_barker_walk

@@ -11,7 +11,7 @@ import pymc as pm
 from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.state import DataClassState
 from pymc.util import RandomGenerator, get_random_generator
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 from rich.progress import TextColumn
 from rich.table import Column
 

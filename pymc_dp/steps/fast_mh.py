@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import Unpack
 
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.bounds import check_choice, check_positive
 from pymc_dp.clipping import Constants, as_clip

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Unpack, cast
 
 import numpy as np
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.bounds import check_bound, check_share
 from pymc_dp.clipping import LipschitzClip

@@ -13,7 +13,7 @@ from pymc.step_methods.compound import BlockedStep, StepMethodState
 from pymc.step_methods.hmc.base_hmc import BaseHMC
 from pymc.step_methods.state import DataClassState, dataclass_state
 from pymc.util import RandomGenerator, get_random_generator
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 from rich.progress import TextColumn
 
 from pymc_dp.bounds import model_of

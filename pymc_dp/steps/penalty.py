@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any, Unpack
 
 import numpy as np
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.bounds import check_choice
 from pymc_dp.clipping import ConstantClip, Constants, LipschitzByPart, LipschitzClip, as_clip

@@ -7,7 +7,7 @@ from types import FrameType
 import pymc as pm
 from pymc.step_methods.compound import BlockedStep, CompoundStep, flatten_steps
 from pymc.util import get_value_vars_from_user_vars
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.errors import ModelRefusedError, PrivacyError
 

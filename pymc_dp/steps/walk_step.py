@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-from pytensor.graph.basic import Variable
+from pytensor.graph import Variable
 
 from pymc_dp.clipping import LipschitzClip
 from pymc_dp.privacy.mechanisms.randomness import FixedSizeBatches
