@@ -1,7 +1,7 @@
 """Whether a few records have nearly all of the information.
 
 Clipping then leaves less of the scores than it leaves of normal ones. This is seen by comparing clipped
-scores with counts of the sizes of scores (`octaves`), which no clip has shortened.
+scores with counts of the sizes of scores (`score_sizes`), which no clip has shortened.
 """
 
 import math

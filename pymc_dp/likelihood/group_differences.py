@@ -3,7 +3,7 @@
 With many groups a few draws of a slope do not show which of them is right. Nor is it safe here to overstate
 the noise: levels whose distances are below the stated noise would be taken for equal, and their spread for
 zero. So the noise is stated as it is: what slopes and linearity are off by grows with the differences, and is
-nothing where there are none. What all groups have in common is estimated by `learnt.believed`: there signals
+nothing where there are none. What all groups have in common is estimated by `beliefs.believed`: there signals
 are strong, and that slopes change between points matters more than noise.
 """
 

@@ -70,7 +70,7 @@ class Source(Protocol):
         """Count the units that have an unknown bound of censoring, shape (1,)."""
 
     def scales(self, phi: np.ndarray, twins: int) -> np.ndarray:
-        """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `octaves`."""
+        """Count units by the octaves of their scores, shape (p, OCTAVES): integers; see `score_sizes`."""
 
     def compare(self, phi: np.ndarray, metric: np.ndarray, bounds: Bounds, twins: int) -> Totals:
         """Add up scores and slopes of units, each within these bounds: integers; see `comparisons`.
