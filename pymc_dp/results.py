@@ -100,7 +100,9 @@ def _bytes(values: np.ndarray) -> bytes:
     kind = values.dtype.kind
     if kind in "biuf":
         return values.astype(np.float64 if kind == "f" else np.int64).tobytes()
-    return json.dumps([str(value) for value in _plain(values).ravel()]).encode()
+    if kind == "M":
+        values = values.astype("datetime64[ns]")
+    return json.dumps([str(value) for value in values.ravel()]).encode()
 
 
 def plain(dataset: Dataset) -> Dataset:

@@ -554,3 +554,13 @@ def test_sample_takes_what_pymc_takes(monkeypatch):
             continue
         dp.sample(step, **{name: value})
         assert given.pop(name) is value
+
+
+def test_any_character_of_a_label_changes_the_digest():
+    """NumPy's texts lose zeros at their ends."""
+
+    def digest(label):
+        labels = {"who": np.array(["a", label], dtype=object)}
+        return digest_of(xr.DataTree.from_dict({"posterior": xr.Dataset({"x": ("who", [1.0, 2.0])}, labels)}))
+
+    assert len({digest("b"), digest("b\0"), digest("b ")}) == 3

@@ -225,4 +225,4 @@ def present(draws: Variable) -> Variable:
     dtype = draws.type.dtype
     if dtype.startswith("float"):
         return pt.invert(pt.isnan(draws))
-    return pt.neq(draws, missing(dtype)) if dtype != "bool" else pt.or_(draws, True)
+    return pt.neq(draws, missing(dtype)) if dtype != "bool" else pt.eq(draws, draws)

@@ -25,8 +25,6 @@ from pytensor.tensor.random import basic as distributions
 from pytensor.tensor.shape import SpecifyShape
 from pytensor.tensor.subtensor import AdvancedSubtensor, Subtensor
 
-from pymc_dp.records.coefficients import bounds_of
-
 # Distributions whose last parameter, and no other, is proportional to the standard deviation.
 _SCALE_LAWS = (
     distributions.NormalRV,
@@ -169,11 +167,14 @@ def _upper(variable: Variable, transform: Transform | None, exponential: bool) -
         return math.inf if transform is None else None
     if isinstance(transform, LogTransform):
         return math.inf
-    uniform = isinstance(transform, IntervalTransform) and isinstance(
-        variable.owner.op, distributions.UniformRV
-    )
-    bounds = bounds_of(variable, transform) if uniform else None
-    return bounds[1] if bounds is not None and bounds[0] == 0 else None
+    op = variable.owner.op if isinstance(transform, IntervalTransform) else None
+    if not isinstance(op, distributions.UniformRV):
+        return None
+    bounds = [_copied(one) for one in op.dist_params(variable.owner)]
+    if not all(isinstance(one, Constant) and np.size(one.data) == 1 for one in bounds):
+        return None
+    lower, upper = (np.ravel(one.data)[0].item() for one in bounds)
+    return float(upper) if lower == 0 else None
 
 
 def _of_priors(effects: Sequence[Variable]) -> Iterable[tuple[Variable, float]]:

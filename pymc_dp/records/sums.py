@@ -123,12 +123,14 @@ class FullBatch:
         self._records, self.n = records, records.n
         if self.n > LARGEST_N:
             raise ValueError(f"more than 2**33 records ({self.n}): their grid sum would not be exact.")
+        rows = other_records.rows(records._terms)  # here: a chain makes this before it pays
+        if records.unit_of_row is not None:
+            rows = pt.zeros(self.n)[records.unit_of_row].inc(rows)
+        self._rows = rows
 
     @cached_property
     def _function(self) -> Callable[..., list[np.ndarray]]:
-        records, rows = self._records, other_records.rows(self._records._terms)
-        if records.unit_of_row is not None:
-            rows = pt.zeros(self.n)[records.unit_of_row].inc(rows)
+        records, rows = self._records, self._rows
         old = pt.vector("old", shape=(self.n,), dtype="float64")
         scale = pt.scalar("scale", dtype="float64")
         ratio = (rows - old) * scale

@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pymc as pm
+import pytensor
 import pytest
 from pymc.distributions import continuous
 
-from pymc_dp.records.harmless import RANGES, harmless
+from pymc_dp.records.harmless import RANGES, harmless, missing, present
 
 
 @pytest.mark.parametrize("kind", [continuous.SkewNormalRV, continuous.RiceRV, continuous.MoyalRV])
@@ -28,3 +29,11 @@ def test_parameters_of_other_shapes_are_compared_as_they_broadcast():
     drawn = pm.Triangular.dist(lower=np.array([0.0, 1.0, 3.0]), c=2.0, upper=4.0)
     _, fit, _ = harmless(drawn.owner.op, drawn.owner.op.dist_params(drawn.owner))
     np.testing.assert_array_equal(fit.eval(), [True, True, False])
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float32", "bool"])
+def test_a_zero_is_a_draw_that_was_made(dtype):
+    """Of unsigned numbers it stood for one that was not: a Poisson of such a type had no zeros."""
+    made = pytensor.shared(np.array([0, 1], dtype=dtype))
+    assert present(made).eval().all()
+    assert dtype == "bool" or not present(pytensor.shared(np.full(2, missing(dtype), dtype))).eval().any()
