@@ -37,6 +37,7 @@ class SumOfGroups:
 
     Parameters
     ----------
+    groups, columns, size : int
         G, q and p: the first ``G q`` of p coordinates belong to groups, group by group.
 
     Attributes

@@ -225,8 +225,10 @@ class OutcomeScores:
             self._by_predictors(found)
 
     def in_mode(self, mode: Mode) -> "OutcomeScores":
-        """Return the same scores, not compiled yet, to be compiled in another mode."""
+        """Return the same scores, compiled in another mode."""
         other = copy(self)
+        for compiled_here in ("_function", "_shared"):
+            vars(other).pop(compiled_here, None)
         other._settings = {**self._settings, "mode": mode}
         return other
 
